@@ -1,6 +1,8 @@
 package approval
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -8,6 +10,27 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
+
+// Scope are the calls of a tool by one agent, on behalf of one person or of nobody.
+type Scope struct {
+	AgentID, PrincipalID, SkillID uuid.UUID
+	Tool                          string
+}
+
+// ListScope returns the newest approvals of a scope with one of the statuses, by call: those that are pending, or those that are decided.
+func ListScope(ctx context.Context, db postgres.Querier, of Scope, statuses []Status, limit int) (map[uuid.UUID]Status, error) {
+	rows, _ := db.Query(ctx, `SELECT call_id, status FROM approvals
+		WHERE agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND skill_id = $3 AND tool = $4 AND status = ANY($5)
+			AND (status = 'pending' OR decided_at IS NOT NULL)
+		ORDER BY decided_at DESC NULLS LAST, call_id DESC LIMIT $6`, of.AgentID, postgres.OrNull(of.PrincipalID), of.SkillID, of.Tool, statuses, limit)
+	found := map[uuid.UUID]Status{}
+	var id uuid.UUID
+	var status Status
+	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error { found[id] = status; return nil }); err != nil {
+		return nil, fmt.Errorf("list approvals of tool %s: %w", of.Tool, err)
+	}
+	return found, nil
+}
 
 // ToolHistory counts past decisions on a tool's calls.
 type ToolHistory struct {

@@ -74,6 +74,8 @@ type Config struct {
 	Tokens provider.TokenIssuers
 	// Issuers are the identity providers that people sign in with.
 	Issuers []string
+	// MaxGrantTime is how long a grant may last. Zero: [grant.DefaultMaxTime].
+	MaxGrantTime time.Duration
 	// AllowSelfApproval lets people decide calls made on their own behalf.
 	AllowSelfApproval bool
 	// Restored makes approved and executing calls unknown at the start; see [call.Config].
@@ -215,7 +217,7 @@ func (rt *Runtime) makeRegistry() error {
 		return err
 	}
 	rt.Agents, err = agent.New(agent.Config{
-		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, Stdio: rt.Stdio, KeyTTL: rt.AgentKeyTTL,
+		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, Stdio: rt.Stdio, KeyTTL: rt.AgentKeyTTL, MaxGrantTime: rt.MaxGrantTime,
 		CheckDocument: openapi.CheckDocument,
 		SkillDeleted:  rt.OAuth.Removed,
 		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
@@ -275,6 +277,7 @@ func (rt *Runtime) makeCalls() error {
 	}
 	rt.OnCall = &oncall.Service{Pool: rt.DB.Pool(), Box: rt.Box, Logger: rt.Logger, Now: rt.Now, TrustedHosts: rt.TrustedHosts}
 	workers := river.NewWorkers()
+	rt.Agents.AddWorkers(workers)
 	rt.Calls.AddWorkers(workers)
 	rt.Figures.AddWorkers(workers)
 	rt.Converse.AddWorkers(workers)
@@ -325,7 +328,7 @@ func (rt *Runtime) makeEdges() error {
 		Server: operate.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: rt.Stdio.On, StdioAllow: rt.Stdio.Lines(), StdioPaths: rt.Stdio.Paths, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
-			HighRiskMaxAge: rt.HighRiskMaxAge, Ages: *rt.Ages, TrustedHosts: rt.TrustedHosts,
+			HighRiskMaxAge: rt.HighRiskMaxAge, MaxGrantTime: rt.Agents.MaxGrantTime(), Ages: *rt.Ages, TrustedHosts: rt.TrustedHosts,
 		},
 	})
 	return err
@@ -361,6 +364,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	rt.Callbacks.Start(ctx, rt.river)
 	rt.Figures.Start(rt.river)
 	rt.Retention.Start(rt.river)
+	rt.Agents.StartReviews(rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
 		stop()
 		return err

@@ -45,6 +45,7 @@ type house struct {
 	connection string // path of a connection
 	draft      string // path of a draft of an HTTP API
 	wrongDraft string // the same, with nothing chosen
+	grant      uuid.UUID
 }
 
 // The people of the house.
@@ -365,6 +366,9 @@ func (h *house) present() {
 	h.setClockBack(17*time.Minute + 12*time.Second)
 	h.calls["parked"] = h.submitAs("invoices", "ida", "ledger__post_payment", object(
 		"to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "1284.50", "currency", "GBP", "reference", "INV-2071"))
+	granted, err := h.world.calls.Grant(h.t.Context(), h.people["maren"], call.GrantRequest{CallID: h.calls["parked"]})
+	check(h.t, err)
+	h.grant = granted.ID
 	for i, amount := range []string{"310.00", "96.40"} {
 		h.setClockBack(16*time.Minute - time.Duration(i)*73*time.Second)
 		h.submitAs("invoices", "ida", "ledger__post_payment", object(

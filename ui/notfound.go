@@ -43,6 +43,8 @@ func (u *UI) explainMissing(r *http.Request) view.Notice {
 		n.Title = text.RulesNoRule()
 	case "/policies":
 		n.Title = text.PoliciesNoPolicy()
+	case "/grants":
+		n.Title = text.GrantsMissing()
 	case "/conversations":
 		n.Title = text.PageNoConversation()
 	}

@@ -37,7 +37,7 @@ type Route struct {
 
 // Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.connectionRoutes(),
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.grantRoutes(), u.connectionRoutes(),
 		u.memberRoutes(), u.teamRoutes(), u.settingsRoutes())
 }
 
@@ -199,6 +199,19 @@ func (u *UI) ruleRoutes() []Route {
 		{"POST /policies/named/{name}/edit", operators(), u.rules.SavePolicy},
 		{"POST /policies/named/{name}/delete", operators(), u.rules.DeletePolicy},
 		{"GET /policies/{form...}", both(), rules.ToPolicies},
+	}
+}
+
+// grantRoutes are about grants. Those who may decide a call, and operators, make them.
+func (u *UI) grantRoutes() []Route {
+	return []Route{
+		{"GET /calls/{id}/grant", both(), u.grants.NewGrant},
+		{"POST /calls/{id}/grant", both(), u.grants.CreateGrant},
+		{"POST /calls/{id}/grant/preview", both(), u.grants.NewGrant},
+		{"GET /grants", both(), u.grants.ShowGrants},
+		{"GET /grants/{id}", both(), u.grants.ShowGrant},
+		{"POST /grants/{id}/revoke", both(), u.grants.RevokeGrant},
+		{"POST /grants/{id}/confirm", both(), u.grants.ConfirmGrant},
 	}
 }
 

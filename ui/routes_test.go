@@ -122,6 +122,14 @@ var may = map[string]string{
 	"POST /agents/{id}/callbacks/{callback}/delete":                       "o",
 	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": "o",
 
+	"GET /calls/{id}/grant":          "or",
+	"POST /calls/{id}/grant":         "or",
+	"POST /calls/{id}/grant/preview": "or",
+	"GET /grants":                    "or",
+	"GET /grants/{id}":               "or",
+	"POST /grants/{id}/revoke":       "or",
+	"POST /grants/{id}/confirm":      "or",
+
 	"GET /rules":                      "or",
 	"GET /rules/new":                  "o",
 	"POST /rules/new":                 "o",

@@ -125,6 +125,14 @@ var sameAs = map[string]string{
 	"POST /agents/{id}/callbacks/{callback}/delete":                       "DELETE agents/{id}/callbacks/x",
 	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": "POST agents/{id}/callbacks/x/deliveries/{key}/resend",
 
+	"GET /calls/{id}/grant":          "POST grants/preview",
+	"POST /calls/{id}/grant":         "POST grants",
+	"POST /calls/{id}/grant/preview": "POST grants/preview",
+	"GET /grants":                    "GET grants",
+	"GET /grants/{id}":               "GET grants/x",
+	"POST /grants/{id}/revoke":       "POST grants/x/revoke",
+	"POST /grants/{id}/confirm":      "POST grants/x/confirm",
+
 	"GET /rules":                      "GET rules",
 	"GET /rules/new":                  "PUT rules/x",
 	"POST /rules/new":                 "PUT rules/x",

@@ -39,6 +39,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/admin"
 	"github.com/holdpoint/holdpoint/ui/operate/agents"
 	"github.com/holdpoint/holdpoint/ui/operate/connections"
+	"github.com/holdpoint/holdpoint/ui/operate/grants"
 	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/operate/skills"
 	"github.com/holdpoint/holdpoint/ui/review"
@@ -109,6 +110,7 @@ type UI struct {
 	skills        *skills.Handlers
 	agents        *agents.Handlers
 	rules         *rules.Handler
+	grants        *grants.Handler
 	connections   *connections.Handler
 	admin         *admin.Handlers
 	teams         *teams.Handler
@@ -146,7 +148,7 @@ func New(cfg Config) (*UI, error) {
 			HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting), Icon: u.assets.URL(static.Icon192),
 		},
 		Explain: []shell.Explainer{
-			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, conversations.ExplainError,
+			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, conversations.ExplainError, grants.ExplainError,
 		},
 	})
 	if u.login, err = login.New(login.Config{
@@ -195,6 +197,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Identity: cfg.Identity, Suggest: suggest})
 	u.teams = teams.New(teams.Config{Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, OnCall: cfg.OnCall})
+	u.grants = grants.New(grants.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
 		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Holds: cfg.Holds, Choices: u.queue.Choices,

@@ -114,14 +114,14 @@ func declareTextFunctions() []cel.EnvOption {
 	texts := []*cel.Type{cel.StringType, cel.StringType}
 	return []cel.EnvOption{
 		cel.Function("domain", cel.Overload("domain_string", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
-			name, err := findDomain(stringOf(text))
+			name, err := FindDomain(stringOf(text))
 			if err != nil {
 				return types.WrapErr(err)
 			}
 			return types.String(name)
 		}))),
 		cel.Function("within", cel.Overload("within_string_string", texts, cel.BoolType, cel.BinaryBinding(func(file, folder ref.Val) ref.Val {
-			below, err := isWithin(stringOf(file), stringOf(folder))
+			below, err := IsWithin(stringOf(file), stringOf(folder))
 			if err != nil {
 				return types.WrapErr(err)
 			}
@@ -389,10 +389,10 @@ const longestHost = 253
 // longestDomainText is the number of bytes of the longest text that domain reads.
 const longestDomainText = 4096
 
-// findDomain returns the domain of an e-mail address or the host of a URL, in lower case and in ASCII: bücher.example is
+// FindDomain returns the domain of an e-mail address or the host of a URL, in lower case and in ASCII: bücher.example is
 // xn--bcher-kva.example. An IP address is returned in its usual form. It returns an error for everything else, and for a text that
 // programs read differently.
-func findDomain(text string) (string, error) {
+func FindDomain(text string) (string, error) {
 	none := newValueError("domain: the text must be one e-mail address or one URL")
 	if len(text) > longestDomainText || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\\' }) {
 		return "", none
@@ -433,9 +433,9 @@ func findDomain(text string) (string, error) {
 // longestPath is the number of bytes of the longest path that within reads.
 const longestPath = 4096
 
-// isWithin reports whether a path lies below a folder after "." and ".." are resolved. It does not look at the file system, so it knows no
+// IsWithin reports whether a path lies below a folder after "." and ".." are resolved. It does not look at the file system, so it knows no
 // links. It returns an error for a path that servers read differently.
-func isWithin(file, folder string) (bool, error) {
+func IsWithin(file, folder string) (bool, error) {
 	for _, text := range []string{file, folder} {
 		if err := checkPath(text); err != nil {
 			return false, newValueError("within: the path %s", err)

@@ -2,6 +2,7 @@ package condition
 
 import (
 	"errors"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -77,6 +78,24 @@ func isExact(text string, f float64) bool {
 	}
 	shortest, _ := readDecimal(strconv.FormatFloat(f, 'e', -1, 64))
 	return ok && written == shortest
+}
+
+// ParseNumber returns the exact value of a JSON number. As in a condition, a number that servers may round is an error.
+func ParseNumber(text string) (*big.Rat, error) {
+	var err error
+	if strings.ContainsAny(text, ".eE") {
+		_, err = parseDouble(text)
+	} else {
+		_, err = parseInteger(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	value, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return nil, errNumberRange
+	}
+	return value, nil
 }
 
 // parseUntyped returns the value of a JSON number in a place without a schema: an int without fraction and exponent, otherwise a double.

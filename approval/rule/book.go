@@ -69,7 +69,7 @@ func (p *Prepared) Apply(ctx context.Context, in *condition.Input) []Applied {
 	var applied []Applied
 	var call *condition.Activation // decoded for all conditions
 	for i, r := range p.rules {
-		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, policy: r.Policy}
+		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, policy: r.Policy, Grants: r.Grants}
 		if r.When != "" {
 			if call == nil {
 				call = condition.NewActivation(in)

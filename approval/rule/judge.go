@@ -15,6 +15,9 @@ type Applied struct {
 	// Failure says why the condition could not be evaluated. Empty: it holds.
 	Failure string `json:"failure,omitempty"`
 
+	// Grants: grants override the rule.
+	Grants bool `json:"grants,omitempty"`
+
 	message  string
 	highRisk bool
 	policy   string
@@ -39,6 +42,15 @@ type Verdict struct {
 	approval.Verdict
 	Applied []Applied // those in shadow mode too
 	Message string    // of the rule that denies; empty: none
+}
+
+// AllowsGrants reports whether a grant may let a parked call pass: one that waits only because its skill is gated, because rules park it that all
+// say so, or, if highRisk is set, because its tool is of high risk.
+func (v *Verdict) AllowsGrants(highRisk bool) bool {
+	if v.Action != approval.Park || slices.ContainsFunc(v.Applied, func(a Applied) bool { return a.Parks() && (a.Failure != "" || !a.Grants) }) {
+		return false
+	}
+	return v.Rule == approval.RuleGated || v.Rule == approval.RuleParked || v.Rule == approval.RuleHighRisk && highRisk
 }
 
 // Combine returns the verdict of operators' settings and of the rules that were applied. Deny beats park beats allow, in any order of the

@@ -55,6 +55,8 @@ type Spec struct {
 	Message string `json:"message,omitempty"`
 	// HighRisk lets an allow rule also allow calls of tools that an operator marked as high risk.
 	HighRisk bool `json:"high_risk,omitempty"`
+	// Grants lets grants override a park rule.
+	Grants bool `json:"grants,omitempty"`
 	// Policy is the approval policy that parked calls have to meet. Only with effect park.
 	Policy string `json:"policy,omitempty"`
 }
@@ -111,6 +113,7 @@ func (s Spec) Check() []fault.Field {
 	check(len([]rune(s.Message)) <= MaxMessage, "message", fmt.Sprintf("must be at most %d characters", MaxMessage))
 	check(!strings.ContainsRune(s.Message, 0), "message", "must be text without NUL")
 	check(!s.HighRisk || s.Effect == Allow, "high_risk", "must be omitted: only a rule with effect allow has it")
+	check(!s.Grants || s.Effect == Park, "grants", "must be omitted: only a rule with effect park has it")
 	check(s.Policy == "" || s.Effect == Park, "policy", "must be omitted: only a rule with effect park has a policy")
 	check(s.Policy == "" || plain.IsName(s.Policy), "policy", "must be the name of a policy")
 	check(len(s.When) <= condition.MaxSource, "when", fmt.Sprintf("must be at most %d bytes", condition.MaxSource))

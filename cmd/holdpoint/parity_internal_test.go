@@ -68,6 +68,11 @@ var twins = map[string]twin{
 	"POST /agents/{id}/callbacks/{callback}/delete":                       {operation: "deleteCallback", command: "agent callback delete"},
 	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": {operation: "resendDelivery", command: "agent callback resend"},
 
+	"POST /calls/{id}/grant":         {operation: "createGrant", command: "grants create"},
+	"POST /calls/{id}/grant/preview": {operation: "previewGrant", command: "grants preview"},
+	"POST /grants/{id}/revoke":       {operation: "revokeGrant", command: "grants revoke"},
+	"POST /grants/{id}/confirm":      {operation: "confirmGrant", command: "grants confirm"},
+
 	"POST /rules/new":                 {operation: "setRule", command: "rules set"},
 	"POST /rules/check":               {operation: "checkRule", command: "rules check"},
 	"POST /rules/named/{name}/edit":   {operation: "setRule", command: "rules set"},

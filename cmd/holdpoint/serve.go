@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -68,6 +69,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
 	flags.DurationVar(&settings.HighRiskMaxAge, "high-risk-max-age", ui.DefaultProofAge,
 		"how long ago a reviewer may have signed in to approve calls of high risk in the dashboard")
+	flags.DurationVar(&settings.MaxGrantTime, "max-grant-time", grant.DefaultMaxTime, "how long a grant may last")
 	flags.DurationVar(&settings.PersonTokenTTL, "person-token-ttl", identity.DefaultTokenTTL, "how long a new token of a person is valid")
 	flags.DurationVar(&settings.AgentKeyTTL, "agent-key-ttl", 0, "how long a new key of an agent is valid (default until it is revoked)")
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")

@@ -66,6 +66,7 @@ type serverSettings struct {
 	MaxFileSize        int64  // bytes
 	FileTypes          []string
 	HighRiskMaxAge     time.Duration              // of a sign-in, to approve calls of high risk
+	MaxGrantTime       time.Duration              // of a grant; zero: the default
 	Scripts            map[string]scripted.Script // models of provider scripted
 }
 
@@ -197,7 +198,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		PersonTokenTTL: s.settings.PersonTokenTTL, AgentKeyTTL: s.settings.AgentKeyTTL,
 		Issuers: s.issuerURLs(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
 		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Stdio: s.settings.Programs,
-		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
+		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge, MaxGrantTime: s.settings.MaxGrantTime,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
 		Collectors: s.listener.Collectors(), Ages: s.settings.Keep.Given(),
 	})

@@ -90,6 +90,15 @@ const (
 	RuleDeleted Action = "rule.deleted"
 )
 
+// The actions on grants.
+const (
+	GrantCreated   Action = "grant.created"
+	GrantConfirmed Action = "grant.confirmed" // by the second person that it needed
+	GrantRevoked   Action = "grant.revoked"
+	GrantUsedUp    Action = "grant.used_up"
+	GrantReviewed  Action = "grant.reviewed" // the weekly look at unused and wide ones
+)
+
 // The actions on approval policies. The subject is a policy's id, which follows from its name.
 const (
 	PolicyCreated Action = "policy.created"
@@ -205,6 +214,7 @@ func (a Action) About() string {
 		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
 		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
+		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed,
 		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted:
 		return a.Noun()
 	}

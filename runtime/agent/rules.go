@@ -277,6 +277,7 @@ func listRule(spec *rule.Spec) []field {
 	l.add("mode", string(cmp.Or(spec.Mode, rule.Enforce)))
 	l.add("message", spec.Message)
 	addNonZero(&l, "high_risk", spec.HighRisk, func(bool) string { return "true" })
+	addNonZero(&l, "grants", spec.Grants, func(bool) string { return "true" })
 	l.add("policy", spec.Policy)
 	return l
 }

@@ -1,5 +1,5 @@
-// Package agent owns the registry: agents and their keys, skills and their health, assignments, and rules (tables agents, agent_keys,
-// skills, skill_documents, skill_listings, assignments and rules). It does not own conversations and the tools that they
+// Package agent owns the registry: agents and their keys, skills and their health, assignments, rules and grants (tables agents,
+// agent_keys, skills, skill_documents, skill_listings, assignments, rules and grants). It does not own conversations and the tools that they
 // offer (package catalog), tool definitions and pins (package tool), or calls.
 //
 // Agents and skills are cached in each process, since every call needs them. A change of the registry drops the caches of all
@@ -7,8 +7,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -43,6 +46,8 @@ type Config struct {
 	Stdio tool.StdioPolicy
 	// IsPublicHost reports whether a name resolves, and to public addresses only. Nil: [outbound.IsPublicHost].
 	IsPublicHost func(ctx context.Context, host string) bool
+	// MaxGrantTime is how long a grant may last. Zero: [grant.DefaultMaxTime].
+	MaxGrantTime time.Duration
 }
 
 // Service is the registry. It is safe for concurrent use. Its results are shared between callers and must not be changed.
@@ -64,6 +69,9 @@ type Service struct {
 	byID   *registry.Memory[uuid.UUID, *Agent]
 	skills *registry.Memory[uuid.UUID, cachedSkill]
 	rules  *registry.Memory[struct{}, *rule.Book]
+	grants *registry.Memory[struct{}, *grant.Book]
+
+	maxGrantTime time.Duration
 
 	programs *rule.Programs // of rules
 }
@@ -85,6 +93,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Pool == nil || cfg.Discovery == nil || cfg.Box == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("agent: Pool, Discovery, Box, Logger and Now are required")
 	}
+	if cfg.MaxGrantTime != 0 && cfg.MaxGrantTime < grant.MinTime {
+		return nil, fmt.Errorf("max-grant-time: must be at least %s", Duration(grant.MinTime))
+	}
 	if cfg.IsPublicHost == nil {
 		cfg.IsPublicHost = outbound.IsPublicHost
 	}
@@ -98,7 +109,9 @@ func New(cfg Config) (*Service, error) {
 		byID:         newMemory[uuid.UUID, *Agent](cfg),
 		skills:       newMemory[uuid.UUID, cachedSkill](cfg),
 		rules:        newMemory[struct{}, *rule.Book](cfg),
+		grants:       newMemory[struct{}, *grant.Book](cfg),
 		programs:     rule.NewPrograms(cfg.Now),
+		maxGrantTime: cmp.Or(cfg.MaxGrantTime, grant.DefaultMaxTime),
 	}
 	if cfg.AgentDeleted != nil {
 		s.OnAgentDeleted(cfg.AgentDeleted)
@@ -129,6 +142,7 @@ func (s *Service) Invalidate() {
 	s.byID.Drop()
 	s.skills.Drop()
 	s.rules.Drop()
+	s.grants.Drop()
 	for _, f := range s.onInvalidate {
 		f()
 	}
@@ -141,5 +155,6 @@ func (s *Service) Close() {
 	s.byID.Close()
 	s.skills.Close()
 	s.rules.Close()
+	s.grants.Close()
 	s.programs.Close()
 }

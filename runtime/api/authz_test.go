@@ -86,6 +86,13 @@ var may = map[string]string{
 	"POST /api/v1/skills/{name}/tools/{tool}/accept": "o",
 	"POST /api/v1/skills/{name}/tools/{tool}/refuse": "o",
 
+	"GET /api/v1/grants":               "or",
+	"POST /api/v1/grants":              "or",
+	"POST /api/v1/grants/preview":      "or",
+	"GET /api/v1/grants/{id}":          "or",
+	"POST /api/v1/grants/{id}/confirm": "or",
+	"POST /api/v1/grants/{id}/revoke":  "or",
+
 	"GET /api/v1/rules":                   "or",
 	"GET /api/v1/rules/{name}":            "or",
 	"PUT /api/v1/rules/{name}":            "o",

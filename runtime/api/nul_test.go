@@ -44,6 +44,8 @@ func TestNULIsRefused(t *testing.T) {
 		{"PUT rules/r", `{"effect":"park","tools":["` + nul + `"]}`, "body.tools[0]"},
 		{"PUT rules/r", `{"effect":"deny","message":"` + nul + `"}`, "body.message"},
 		{"PUT rules/r", `{"effect":"deny","when":"args.x == '` + nul + `'"}`, "body.when"},
+		{"POST grants", fmt.Sprintf(`{"call_id":%q,"arguments":[{"argument":"/%s","kind":"anything"}]}`, id, nul), "body.arguments[0].argument"},
+		{"POST grants", fmt.Sprintf(`{"call_id":%q,"arguments":[{"argument":"/n","kind":"exact","values":["%s"]}]}`, id, nul), "body.arguments"},
 	} {
 		method, path, _ := strings.Cut(test.operation, " ")
 		token := w.operator

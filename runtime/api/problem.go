@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/conversations"
 	"github.com/holdpoint/holdpoint/runtime/api/operate"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
@@ -42,6 +43,12 @@ func (a *API) toProblem(ctx context.Context, operation string, err error) *rest.
 	case errors.Is(err, approval.ErrInvitedApproval):
 		return rest.NewProblem(http.StatusForbidden, rest.CodeNotVerified, "your identity is not verified: only the person who invited you vouches for it. The call is on behalf of that person, or that person made "+
 			"a key of the agent: another reviewer decides it. Keys that another operator made, or people of an identity provider, have no such limit")
+	case errors.Is(err, call.ErrNoGrants):
+		return rest.NewProblem(http.StatusConflict, rest.CodeNoGrants, "%s", noGrants(err))
+	case errors.Is(err, call.ErrOwnGrant):
+		return rest.NewProblem(http.StatusForbidden, rest.CodeOwnGrant, "you made this grant, or your identity is not verified against that of the person who did: another reviewer or operator has to confirm it")
+	case errors.Is(err, agent.ErrGrantOver), errors.Is(err, agent.ErrNoSecond):
+		return rest.NewProblem(http.StatusConflict, rest.CodeStateConflict, "the grant's state does not allow this: it was revoked, has ended, or needs no confirmation")
 	case errors.Is(err, approval.ErrVoted):
 		return rest.NewProblem(http.StatusConflict, rest.CodeVoted, "you have voted about this call, or your identity is not verified against a voter's: another person has to")
 	case errors.Is(err, approval.ErrNotAsked):
@@ -68,6 +75,14 @@ func (a *API) toProblem(ctx context.Context, operation string, err error) *rest.
 	}
 	a.log.ErrorContext(ctx, "answer request", "operation", operation, "err", err)
 	return rest.Internal(err)
+}
+
+// noGrants returns why calls take no grants, without the operation that asked.
+func noGrants(err error) string {
+	for next := errors.Unwrap(err); next != nil && errors.Is(next, call.ErrNoGrants); next = errors.Unwrap(next) {
+		err = next
+	}
+	return err.Error()
 }
 
 // conflictProblem adds the earlier decision to the problem of a late one.

@@ -27,6 +27,7 @@ type admission struct {
 	refusal *refusal      // nil: the call continues
 	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
 	verdict rule.Verdict
+	grants  []uuid.UUID // that let the call pass although the verdict parks it, in the order in which they should be used
 
 	policies []policy.Policy // of a call that is parked
 }
@@ -79,7 +80,10 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 	if err = s.applyRules(ctx, c, a, verdict); err != nil {
 		return nil, err
 	}
-	c.Rules = a.verdict.Applied
+	c.Rules, c.GrantID = a.verdict.Applied, uuid.Nil
+	if a.grants, err = s.findGrants(ctx, c, a); err != nil {
+		return nil, err
+	}
 	if a.verdict.Action != approval.Park && a.verdict.Action != approval.Allow {
 		a.refusal = denyByRule(a.verdict)
 	}

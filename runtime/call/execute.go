@@ -18,6 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/pause"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -408,10 +409,11 @@ var errClaimLost = errors.New("another process took the call over while this one
 // errApprovalLapsed means that the approval of a claimed call has lapsed.
 var errApprovalLapsed = errors.New("the approval lapsed while this process was suspended")
 
-// confirmClaim returns nil if this instance still has its claim of a call. It reads the database only if there was a gap between
-// heartbeats since the claim, because others may have taken it then, or the database was replaced. It retries until ctx ends.
-func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
-	for run := s.flights.heartbeatRun(id); !s.isSettled() || !s.pulse.isUnbroken(run, s.Now()); {
+// confirmClaim returns nil if this instance still has its claim of a call, and the grant that let it pass still stands. It reads the database
+// only if there was a gap between heartbeats since the claim, because others may have taken it then, or the database was replaced; or if the
+// grant was not read a moment ago. It retries until ctx ends.
+func (s *Service) confirmClaim(ctx context.Context, c *Call) error {
+	for run, id := s.flights.heartbeatRun(c.ID), c.ID; !s.isSettled() || !s.pulse.isUnbroken(run, s.Now()) || s.isGrantStale(c); {
 		if !s.isSettled() {
 			if pause.For(ctx, retryDelay) != nil {
 				return fmt.Errorf("confirm the claim of call %s: %w", id, errUnsettled)
@@ -419,18 +421,26 @@ func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
 			continue
 		}
 		attempt, cancel := context.WithTimeout(ctx, beatLimit)
-		var ours, lapsed bool
-		began := s.Now()
-		err := s.vital.QueryRow(attempt, `SELECT EXISTS (SELECT FROM calls
-			WHERE id = $1 AND status = 'executing' AND claimed_by = $2), `+approval.Lapsed("$1"), id, s.Instance).Scan(&ours, &lapsed)
+		var ours, lapsed, stands bool
+		began, pool := s.Now(), s.vital
+		if s.pulse.isUnbroken(run, began) { // only the grant has to be read
+			pool = s.Pool
+		}
+		err := pool.QueryRow(attempt, `SELECT EXISTS (SELECT FROM calls
+				WHERE id = $1 AND status = 'executing' AND claimed_by = $2), `+approval.Lapsed("$1")+`, $3::uuid IS NULL OR `+agent.GrantStands("$3::uuid"),
+			id, s.Instance, postgres.OrNull(c.GrantID)).Scan(&ours, &lapsed, &stands)
 		cancel()
 		switch {
 		case err == nil && !ours:
 			return errClaimLost
 		case err == nil && lapsed:
 			return errApprovalLapsed
+		case err == nil && !stands:
+			return errGrantRevoked
 		case err == nil && elapsedTime(s.Now(), began) < staleBeat:
-			return nil
+			if c.granted = began; !s.isGrantStale(c) {
+				return nil
+			}
 		}
 		if pause.For(ctx, retryDelay) != nil {
 			return fmt.Errorf("confirm the claim of call %s: %w", id, context.Cause(ctx))

@@ -43,13 +43,26 @@ type fakeSource struct {
 	state    *tool.State
 	stateErr error
 	reads    int // number of calls of Before
+
+	before    func()                // runs before a call is confirmed; nil: nothing
+	confirmed func(began time.Time) // runs after it was confirmed, which began at a time; nil: nothing
 }
 
 var notConnected = &tool.Connect{Reason: "the skill is not connected yet"}
 
 func (f *fakeSource) Call(ctx context.Context, server tool.Server, r tool.CallRequest) (tool.Result, error) {
+	f.Lock()
+	before, confirmed := f.before, f.confirmed
+	f.Unlock()
+	if before != nil {
+		before()
+	}
+	began := time.Now()
 	if err := r.Confirm(ctx); err != nil {
 		return tool.Result{}, tool.NotConfirmed(err, "tools/call")
+	}
+	if confirmed != nil {
+		confirmed(began)
 	}
 	f.Lock()
 	f.traces = append(f.traces, telemetry.ToHand(ctx))

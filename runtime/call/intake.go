@@ -100,7 +100,7 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 	for _, item := range items {
 		item.call.attachKey, item.call.keyedSum = item.attachKey, item.keyedSum
 		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
-		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && item.begin == nil && len(item.call.Files) == 0
+		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && item.begin == nil && len(item.call.Files) == 0 && item.call.GrantID == uuid.Nil
 	}
 	if plain {
 		if err := s.intakeInOneTrip(ctx, items); !isUniqueViolation(err) { // else an earlier attempt was committed
@@ -112,6 +112,9 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 			return errUnsettled
 		}
 		fresh, err := s.insertWithin(ctx, tx, items)
+		if err == nil {
+			fresh, err = s.takeGrants(ctx, tx, items, fresh)
+		}
 		if err != nil {
 			return err
 		}
@@ -255,17 +258,17 @@ func (s *Service) recordInserted(ctx context.Context, tx pgx.Tx, items []*intake
 
 const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
 		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
-		trace, request, rules, keyed_until, claimed_at, finished_at)
+		trace, request, rules, grant_id, keyed_until, claimed_at, finished_at)
 	SELECT id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
-		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, trace, request, rules,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, trace, request, rules, grant_id,
 		CASE WHEN keyed_for IS NOT NULL THEN holdpoint_now() + keyed_for * interval '1 microsecond' END,
 		CASE WHEN claimed_by IS NOT NULL THEN holdpoint_now() END,
 		CASE WHEN status IN ('invalid', 'denied') THEN holdpoint_now() END
 	FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[], $8::text[],
 		$9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::uuid[],
-		$17::jsonb[], $18::bytea[], $19::bigint[], $20::bytea[], $21::bytea[], $22::jsonb[])
+		$17::jsonb[], $18::bytea[], $19::bigint[], $20::bytea[], $21::bytea[], $22::jsonb[], $23::uuid[])
 		AS c(id, agent_id, principal_id, conversation_id, skill_id, skill_revision, gated, status,
-		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace, request, rules)
+		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace, request, rules, grant_id)
 	ORDER BY attach_key`
 
 var insertCallSQL = postgres.ForOneRow(insertCallsSQL) //nolint:gochecknoglobals // a constant
@@ -280,7 +283,7 @@ func (s *Service) callColumns(items []*intakeItem) []any {
 	pins, arguments, keys := make([][]byte, n), make([][]byte, n), make([][]byte, n)
 	codes, messages, callers := make([]*string, n), make([]*string, n), make([]*string, n)
 	sums, ttls, traces, requests := make([][]byte, n), make([]*int64, n), make([][]byte, n), make([][]byte, n)
-	rules := make([]*string, n)
+	rules, grants := make([]*string, n), make([]*uuid.UUID, n)
 	for i, item := range items {
 		c := item.call
 		ids[i], agents[i], skills[i] = c.ID, c.AgentID, c.SkillID
@@ -293,11 +296,11 @@ func (s *Service) callColumns(items []*intakeItem) []any {
 		if item.keyedSum != nil {
 			ttls[i] = new(s.IdempotencyTTL.Microseconds())
 		}
-		requests[i], rules[i] = c.request, encodeRules(c.Rules)
+		requests[i], rules[i], grants[i] = c.request, encodeRules(c.Rules), postgres.OrNull(c.GrantID)
 	}
 	return []any{
 		ids, agents, principals, conversations, skills, revisions, gated, statuses, tools, names,
-		pins, arguments, keys, codes, messages, claimants, callers, sums, ttls, traces, requests, rules,
+		pins, arguments, keys, codes, messages, claimants, callers, sums, ttls, traces, requests, rules, grants,
 	}
 }
 

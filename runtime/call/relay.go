@@ -54,10 +54,10 @@ type relay struct {
 
 // openRelay returns the caller for the request to a call's server. The caller of openRelay calls done after the answer.
 func (s *Service) openRelay(c *Call, skill *agent.Skill) (caller tool.Caller, done func()) {
-	if c.caller.isZero() && !c.awaited && !c.Gated {
+	if c.caller.isZero() && !c.awaited && !c.Gated && c.GrantID == uuid.Nil {
 		return tool.Caller{}, func() {} // the usual case
 	}
-	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, review: c.Gated && skill.Questions != agent.QuestionsClient, cancel: make(chan struct{})}
+	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, review: (c.Gated || c.GrantID != uuid.Nil) && skill.Questions != agent.QuestionsClient, cancel: make(chan struct{})}
 	s.relays.Store(c.ID, r)
 	caller = tool.Caller{
 		Capabilities: c.caller.Capabilities, LogLevel: c.caller.LogLevel, Depth: c.caller.Depth, Cancel: r.cancel,

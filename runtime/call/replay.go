@@ -62,7 +62,7 @@ type replayedCall struct {
 	tool                 string
 	pin                  tool.Pin
 	arguments            json.RawMessage
-	gated                bool
+	gated, granted       bool
 	status               Status
 	code                 string
 	createdAt            time.Time
@@ -139,7 +139,7 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 			return err
 		}
 		calls, err = postgres.Collect(ctx, tx, scanReplayed, `SELECT id, agent_id, skill_id, principal_id, tool, pin, coalesce(submitted, arguments), gated, status,
-				coalesce(code, ''), created_at, rules
+				coalesce(code, ''), created_at, rules, grant_id IS NOT NULL
 			FROM calls WHERE id < $1 AND id >= $2 AND skill_id = ANY($3) AND content_deleted_at IS NULL AND status NOT IN ('needs_connection', 'invalid')
 			ORDER BY id DESC`, before, *bound.Oldest, r.covered)
 		return err
@@ -153,7 +153,7 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 func scanReplayed(row pgx.CollectableRow) (c replayedCall, err error) {
 	var principal *uuid.UUID
 	var pin []byte
-	err = row.Scan(&c.id, &c.agentID, &c.skillID, &principal, &c.tool, &pin, (*[]byte)(&c.arguments), &c.gated, &c.status, &c.code, &c.createdAt, &c.rules)
+	err = row.Scan(&c.id, &c.agentID, &c.skillID, &principal, &c.tool, &pin, (*[]byte)(&c.arguments), &c.gated, &c.status, &c.code, &c.createdAt, &c.rules, &c.granted)
 	copy(c.pin[:], pin)
 	c.principalID = postgres.OrNil(principal)
 	return c, err
@@ -260,6 +260,11 @@ func (r *replayer) noteVerdict(c *replayedCall, subject rule.Subject, decided ap
 	name := r.book.Rules[0].Name
 	others := slices.DeleteFunc(slices.Clone(c.rules), func(a rule.Applied) bool { return a.Name == name })
 	before, after := rule.Combine(settings, c.rules), rule.Combine(settings, append(others, applied...))
+	if c.granted {
+		if before.Action = approval.Allow; after.AllowsGrants(true) {
+			after.Action = approval.Allow
+		}
+	}
 	if before.Action == after.Action {
 		return
 	}

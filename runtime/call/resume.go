@@ -77,9 +77,14 @@ func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skil
 	case a.refusal != nil:
 		return s.endConnectionWait(ctx, c, a.refusal.outcome, nil)
 	case a.verdict.Action == approval.Park:
+		for _, c.GrantID = range a.grants {
+			if err := s.sendResumed(ctx, c, a); !errors.Is(err, errGrantGone) {
+				return err
+			}
+		}
+		c.GrantID = uuid.Nil
 		return s.parkResumed(ctx, c, by, a)
 	default:
-		c.Gated = false
 		return s.sendResumed(ctx, c, a)
 	}
 }
@@ -94,12 +99,17 @@ func (s *Service) parkResumed(ctx context.Context, c *Call, by *agent.Agent, a *
 	})
 }
 
-// sendResumed claims and sends a resumed call that is auto-approved.
+// sendResumed claims and sends a resumed call that needs no approval. Error: errGrantGone.
 func (s *Service) sendResumed(ctx context.Context, c *Call, a *admission) error {
 	if !s.flights.add(c.ID, s.pulse.currentRun()) {
 		return nil
 	}
-	err := s.endConnectionWait(ctx, c, outcome{status: Executing}, nil)
+	c.Gated = false
+	var take func(tx pgx.Tx) error
+	if c.GrantID != uuid.Nil {
+		take = func(tx pgx.Tx) error { return s.takeGrant(ctx, tx, c) }
+	}
+	err := s.endConnectionWait(ctx, c, outcome{status: Executing}, take)
 	if err != nil || c.Status != Executing {
 		s.triggerRecovery()
 		s.flights.release(c.ID)
@@ -125,8 +135,8 @@ func (s *Service) endConnectionWait(ctx context.Context, c *Call, to outcome, al
 		if err := s.moveInTx(ctx, tx, m); err != nil || !m.made {
 			return err
 		}
-		err = tx.QueryRow(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5, rules = $6 WHERE id = $1
-			RETURNING attach_key, keyed_sum`, c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request), encodeRules(c.Rules)).Scan(&c.attachKey, &c.keyedSum)
+		err = tx.QueryRow(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5, rules = $6, grant_id = $7 WHERE id = $1
+			RETURNING attach_key, keyed_sum`, c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request), encodeRules(c.Rules), postgres.OrNull(c.GrantID)).Scan(&c.attachKey, &c.keyedSum)
 		if err != nil || also == nil {
 			return err
 		}

@@ -183,15 +183,20 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 	return nil
 }
 
-// withRules adds the rules that a call was judged by to the data of its audit event.
+// withRules adds the rules that a call was judged by, and the grant that let it pass, to the data of its audit event.
 func withRules(c *Call, data map[string]any) map[string]any {
-	if len(c.Rules) == 0 {
+	if len(c.Rules) == 0 && c.GrantID == uuid.Nil {
 		return data
 	}
 	if data == nil {
 		data = map[string]any{}
 	}
-	data["rules"] = c.Rules
+	if len(c.Rules) > 0 {
+		data["rules"] = c.Rules
+	}
+	if c.GrantID != uuid.Nil {
+		data["grant"] = c.GrantID
+	}
 	return data
 }
 

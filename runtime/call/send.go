@@ -60,8 +60,8 @@ func (s *Service) sendCall(c *Call, to target) {
 		s.Logger.Info("sending an idempotent call again", "call", c.ID, "attempt", sends+1, "error", o.message)
 		executed = executed || o.effect == tool.EffectPossible
 		before := o
-		if o = s.sendOnce(c, to); o.status == Expired {
-			o = before // it was sent before the approval lapsed
+		if o = s.sendOnce(c, to); o.status == Expired || o.status == Denied {
+			o = before // it was sent before the approval lapsed, or the grant was revoked
 			break
 		}
 	}
@@ -124,10 +124,13 @@ func (s *Service) sendOnce(c *Call, to target) (o outcome) {
 	}
 	result, err := source.Call(ctx, to.server, tool.CallRequest{
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &to.definition, Timeout: to.skill.CallTimeout, Caller: caller,
-		Confirm: func(ctx context.Context) error { return s.confirmClaim(ctx, c.ID) },
+		Confirm: func(ctx context.Context) error { return s.confirmClaim(ctx, c) },
 	})
 	if errors.Is(err, errApprovalLapsed) {
 		return lapsedOutcome()
+	}
+	if errors.Is(err, errGrantRevoked) {
+		return revokedOutcome()
 	}
 	if err != nil {
 		var failure *tool.Failure
@@ -230,6 +233,9 @@ func (s *Service) finishCall(c *Call, o outcome, announce bool) {
 	}
 	if o.failure != "" {
 		m.data = map[string]any{"failure": o.failure, "effect": o.effect}
+	}
+	if o.status == Denied {
+		m.data = map[string]any{"code": o.code, "grant": c.GrantID}
 	}
 	began := s.Now()
 	if s.outcomes.Do(m) != nil {

@@ -37,6 +37,8 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) {
 		ticket, err = s.recordRefusal(ctx, c, &sub, a.refusal.outcome)
 	case a.connect != nil && !a.connect.Partial:
 		ticket, err = s.submitUnconnected(ctx, c, &sub, a)
+	case a.verdict.Action == approval.Park && len(a.grants) > 0:
+		ticket, err = s.submitGranted(ctx, c, &sub, a)
 	case a.verdict.Action == approval.Park:
 		ticket, err = s.submitParked(ctx, c, &sub, a)
 	default:
@@ -123,7 +125,7 @@ func (s *Service) newApprovalRequest(ctx context.Context, c *Call, by *agent.Age
 	return r
 }
 
-// submitDirect records an auto-approved call as claimed, and sends it in the background.
+// submitDirect records a call that needs no approval as claimed, and sends it in the background. Error: errGrantGone.
 func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, a *admission) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
 	item := &intakeItem{call: c, move: newSubmitMove(ctx, c, sub, withRules(c, nil))}
@@ -131,13 +133,17 @@ func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, a 
 		item.attachKey, item.keyedSum = attachKey(sub), keyedSum(sub)
 	}
 	c.awaited = c.awaited || sub.Awaited
-	if len(sub.Advance) > 0 {
+	if len(sub.Advance) > 0 && c.GrantID == uuid.Nil {
 		c.advance = &advance{answers: maps.Clone(sub.Advance)}
 	}
 	if !s.flights.add(c.ID, s.pulse.currentRun()) { // an earlier submission with the same id is in flight
 		return Ticket{ID: c.ID, Status: Executing, Attached: true}, nil
 	}
-	s.recordCall(s.direct, item)
+	batch := s.direct
+	if c.GrantID != uuid.Nil { // it takes a use in the same transaction
+		batch = s.gated
+	}
+	s.recordCall(batch, item)
 	if item.err != nil || item.ticket.Attached || item.ticket.Status != Executing {
 		s.flights.release(c.ID) // it repeats an earlier call, or another process took the claim
 		return item.ticket, item.err

@@ -87,7 +87,7 @@ func transitions() []transition {
 			noun: "call", verb: "given_back", announce: true,
 		},
 		{
-			event: onFinish, from: []Status{Executing}, to: []Status{Succeeded, Failed, Unknown, Expired}, claim: thisInstance,
+			event: onFinish, from: []Status{Executing}, to: []Status{Succeeded, Failed, Unknown, Expired, Denied}, claim: thisInstance,
 			noun: "call", announce: true,
 		},
 		{event: onComplete, from: []Status{Executing}, to: []Status{Succeeded, Failed}, claim: noInstance, noun: "call", announce: true},

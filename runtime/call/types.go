@@ -80,6 +80,7 @@ const (
 	CodeCredentialRevoked = "credential_revoked" //nolint:gosec // G101: of the agent or of the reviewer
 	CodeReviewerRemoved   = "reviewer_removed"   // the person who approved is no longer a reviewer
 	CodeRuleDenied        = "rule_denied"        // an operator's rule denies it
+	CodeGrantRevoked      = "grant_revoked"      // the grant that let it pass was revoked before it was sent
 	// CodeApprovalLapsed is the code of calls that were approved and not sent in time.
 	CodeApprovalLapsed = "approval_lapsed"
 )
@@ -108,6 +109,7 @@ type Call struct {
 	Files          []file.Attached // attached by the agent, including those that a reviewer removed
 	Gated          bool
 	Rules          []rule.Applied // operators' rules that matched when it was judged, or failed
+	GrantID        uuid.UUID      // of the grant that let it pass; uuid.Nil: none
 	CreatedAt      time.Time
 	FinishedAt     *time.Time
 	DeliveredAt    *time.Time
@@ -135,6 +137,8 @@ type Call struct {
 	trace     telemetry.Pending
 	began     time.Time // when it was submitted, by this process's clock, or by the database's if it was read
 	awaited   bool      // another process may wait for the call
+	took      uuid.UUID // the grant of which it has taken a use; uuid.Nil: none, or not read
+	granted   time.Time // when the grant was last read and stood, by this process's clock
 }
 
 // withoutResult returns the call as it was sent.

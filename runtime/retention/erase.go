@@ -130,6 +130,7 @@ func eraseSteps() []eraseStep {
 		{"files", eraseFiles},
 		{"decisions", eraseDecisions},
 		{"comments", eraseComments},
+		{"grants", eraseGrants},
 		{"votes", eraseVotes},
 		{"events", eraseEvents},
 		{"account", eraseAccount},
@@ -348,6 +349,22 @@ func eraseComments(ctx context.Context, e *eraser) (done bool, err error) {
 	}
 	e.erased["comments"] += tag.RowsAffected()
 	return done, e.countHeld(ctx, "held_decisions", `approval_comments m, approvals a WHERE `+mine+` AND NOT (`+held+`)`, after, end, e.person)
+}
+
+// eraseGrants revokes the grants for calls on the person's behalf, and deletes what they say about arguments. Grants that the person made stay,
+// and no longer count: the person is blocked.
+func eraseGrants(ctx context.Context, e *eraser) (done bool, err error) {
+	const mine = `g.principal_id = $1`
+	held := e.batch.unlessHeld("g.agent_id", "g.granted_at", "least(g.revoked_at, g.ends_at)")
+	if err := e.countHeld(ctx, "held_grants", `grants g WHERE `+mine+` AND NOT (`+held+`)`, e.person); err != nil {
+		return false, err
+	}
+	tag, err := e.Exec(ctx, `UPDATE grants g SET arguments = '[]', revoked_at = coalesce(revoked_at, holdpoint_now()) WHERE `+mine+` AND `+held+` AND arguments::text <> '[]'`, e.person)
+	if err != nil {
+		return false, err
+	}
+	e.erased["grants"] += tag.RowsAffected()
+	return true, registry.Notify(ctx, e)
 }
 
 // eraseVotes removes the addresses that the person voted from. The votes stay.

@@ -39,6 +39,8 @@ func exportSections() []exportSection {
 		{"question_decisions", `SELECT call_id, number, status, decided_at, note FROM call_questions WHERE decided_by = $1 ORDER BY call_id`},
 		{"votes", `SELECT call_id, number, approves, voted_at, void_at, note, address FROM approval_votes WHERE person_id = $1 ORDER BY call_id, number`},
 		{"comments", `SELECT call_id, number, text, created_at FROM approval_comments WHERE person_id = $1 ORDER BY call_id, number`},
+		{"grants", `SELECT id, agent_id, principal_id, skill_id, tool, arguments, call_id, granted_at, granted_by, second_at, second_by, ends_at, uses, taken, used_at, revoked_at, revoked_by
+			FROM grants WHERE $1 IN (principal_id, granted_by, second_by, revoked_by) ORDER BY id`},
 		{"calls", `SELECT id, agent_id, conversation_id, skill_id, tool, exposed_name AS name, status, code, message, created_at, finished_at, content_deleted_at, ` +
 			decode("arguments") + `, ` + decode("submitted") + `, ` + decode("result") + ` FROM calls WHERE principal_id = $1 ORDER BY id`},
 		{"files", `SELECT id, agent_id, filename, content_type, size, created_at, attached_at, content_deleted_at FROM files WHERE principal_id = $1 ORDER BY id`},

@@ -81,6 +81,19 @@ func fileRule(age time.Duration) rule {
 	}
 }
 
+// grantRule deletes grants that ended as long ago as the calls whose content goes: they have values of arguments, too.
+func grantRule(age time.Duration) rule {
+	const ended = `least(g.revoked_at, g.ends_at)`
+	return rule{
+		kind: "grants", age: age, oldest: `SELECT min(` + ended + `) FROM grants g WHERE ` + ended + ` < holdpoint_now()`,
+		sweep: func(ctx context.Context, tx pgx.Tx, b batch) (int64, bool, error) {
+			tag, err := tx.Exec(ctx, `DELETE FROM grants WHERE id IN (SELECT g.id FROM grants g
+				WHERE `+ended+` < $1 AND `+b.unlessHeld("g.agent_id", "g.granted_at", ended)+` LIMIT $2 FOR UPDATE SKIP LOCKED)`, b.cutoff, b.limit)
+			return tag.RowsAffected(), err == nil && tag.RowsAffected() < int64(b.limit), err
+		},
+	}
+}
+
 // conversationRule deletes conversations that ended, or had no call for the age.
 func conversationRule(age time.Duration) rule {
 	var position uuid.UUID

@@ -274,7 +274,7 @@ func (s *Service) finishRule(ctx context.Context, r *rule) error {
 func (s *Service) rules() []rule {
 	ages := &s.Ages
 	all := []rule{
-		s.contentRule(ages.Content), callRule(ages.Calls), factRule(factsAge), fileRule(ages.Files), conversationRule(ages.Conversations),
+		s.contentRule(ages.Content), grantRule(ages.Content), callRule(ages.Calls), factRule(factsAge), fileRule(ages.Files), conversationRule(ages.Conversations),
 		catalogRule(ages.Catalogs), definitionRule(ages.Definitions), countRule(ages.Counts), eventRule(ages.Events),
 	}
 	var applied []rule

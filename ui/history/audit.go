@@ -168,6 +168,8 @@ func pageOf(kind string) string {
 		return "/conversations/"
 	case "connection":
 		return "/connections/"
+	case "grant":
+		return "/grants/"
 	}
 	return ""
 }
@@ -205,6 +207,8 @@ func nameKind(kind string) text.Message {
 		return text.EventPolicy()
 	case "schedule":
 		return text.EventSchedule()
+	case "grant":
+		return text.EventGrant()
 	}
 	return text.EventNobody()
 }
@@ -227,6 +231,9 @@ func (p parties) subject(e *audit.Event) Party {
 				party.URL = present.RuleURL(data.Name)
 			}
 		}
+	}
+	if e.Action == audit.GrantReviewed { // it is about all of them
+		party.URL = "/grants"
 	}
 	return party
 }

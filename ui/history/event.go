@@ -140,6 +140,16 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventRuleUpdated(who, what)
 	case audit.RuleDeleted:
 		return text.EventRuleDeleted(who, what)
+	case audit.GrantCreated:
+		return text.EventGrantCreated(who, what)
+	case audit.GrantConfirmed:
+		return text.EventGrantConfirmed(who, what)
+	case audit.GrantRevoked:
+		return text.EventGrantRevoked(who, what)
+	case audit.GrantUsedUp:
+		return text.EventGrantUsedUp(what, who)
+	case audit.GrantReviewed:
+		return text.EventGrantReviewed(who)
 	case audit.PolicyCreated:
 		return text.EventPolicyCreated(who, what)
 	case audit.PolicyUpdated:

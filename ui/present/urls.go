@@ -31,6 +31,9 @@ func RuleURL(name string) string { return "/rules/named/" + url.PathEscape(name)
 // PolicyURL is the page of an approval policy, by its name.
 func PolicyURL(name string) string { return "/policies/named/" + url.PathEscape(name) }
 
+// GrantURL is the page of a grant.
+func GrantURL(id uuid.UUID) string { return "/grants/" + id.String() }
+
 // ToolURL is the page of a tool.
 func ToolURL(skillID uuid.UUID, name string) string {
 	return SkillURL(skillID) + "/tools?" + url.Values{"tool": {name}}.Encode()

@@ -60,6 +60,9 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 		v.ConversationURL = present.ConversationURL(s.call.ConversationID)
 		v.ConversationTitle = known.titles[s.call.ConversationID]
 	}
+	if err := h.addGrant(ctx, s, v); err != nil {
+		return err
+	}
 	s.addTeamwork(ctx, known, v)
 	if err := h.addConversation(ctx, s, v); err != nil {
 		return err
@@ -87,6 +90,22 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 		v.Like = known.like
 	}
 	return nil
+}
+
+// addGrant adds the grant that let a call pass, and whether the reader can make one from it.
+func (h *reader) addGrant(ctx context.Context, s *subject, v *Call) error {
+	if s.call.GrantID != uuid.Nil {
+		v.GrantURL = present.GrantURL(s.call.GrantID)
+	}
+	if s.own || s.invited || s.editWaits() {
+		return nil
+	}
+	err := h.calls.CheckGrantable(ctx, &s.call)
+	if errors.Is(err, call.ErrNoGrants) {
+		return nil
+	}
+	v.LikeGrantURL = v.URL + "/grant"
+	return err
 }
 
 // addConversation adds the message that led to a call, and the conversation that answers it.

@@ -65,6 +65,8 @@ type Call struct {
 	Rule              text.Message // of the pending approval
 	Rules             []AppliedRule
 	Record            Record
+	LikeGrantURL      string    // of the form that makes a grant from it; empty: the reader cannot
+	GrantURL          string    // of the grant that let it pass; empty: none
 	Like              int       // pending calls that differ only in their arguments, this one included
 	ConversationURL   string    // empty: none
 	ConversationTitle string    // from outside; empty: it has no messages

@@ -38,6 +38,8 @@ const (
 	AgentDeleted       Done = "agent-deleted"
 	RuleDeleted        Done = "rule-deleted"
 	PolicyDeleted      Done = "policy-deleted"
+	GrantRevoked       Done = "grant-revoked"
+	GrantConfirmed     Done = "grant-confirmed"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
 	AbsenceSet         Done = "absence-set"
@@ -85,6 +87,8 @@ func doneTitles() map[Done]text.Message {
 		AgentDeleted:       text.DoneAgentDeleted(),
 		RuleDeleted:        text.RulesDoneDeleted(),
 		PolicyDeleted:      text.PoliciesDoneDeleted(),
+		GrantRevoked:       text.GrantsDoneRevoked(),
+		GrantConfirmed:     text.GrantsDoneConfirmed(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
 		AbsenceSet:         text.TeamDoneAbsence(),

@@ -498,6 +498,7 @@ const keys = {
 		type(event, "#reason");
 	},
 	m: () => act("claim"),
+	l: () => find("#call [data-act=grant]")?.click(),
 	u: undo,
 	e: () => act("edit"),
 	h: () => act("extend"),

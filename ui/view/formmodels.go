@@ -21,6 +21,7 @@ type Form struct {
 	Parts    []FormPart
 	Note     text.Message // beside the button
 	Check    *FormCheck   // nil: it can only be sent
+	Ready    bool         // it can be sent as it is: its button gets the focus
 	Files    bool         // it sends files, or texts of that size
 }
 

@@ -17,6 +17,7 @@ const (
 	SectionAgents        Section = "agents"
 	SectionRules         Section = "rules"
 	SectionPolicies      Section = "policies"
+	SectionGrants        Section = "grants"
 	SectionConnections   Section = "connections"
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
@@ -53,6 +54,7 @@ func listEntries(p Person) [][]entry {
 		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
 		{SectionRules, "/rules", text.RulesTitle(), "rules"},
 		{SectionPolicies, "/policies", text.PoliciesTitle(), "team"},
+		{SectionGrants, "/grants", text.GrantsTitle(), "good"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
 	}
 	if p.Operator {

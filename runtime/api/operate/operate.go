@@ -53,6 +53,7 @@ type Handlers struct {
 	erasures    *erasureHandlers
 	rules       *ruleHandlers
 	teams       *teamHandlers
+	grants      *grantHandlers
 	policies    *policyHandlers
 }
 
@@ -71,13 +72,14 @@ func New(d *rest.Directory, s Services) *Handlers {
 		erasures:    &erasureHandlers{d, s.Retention},
 		rules:       &ruleHandlers{d, s.Calls},
 		teams:       &teamHandlers{d, s.OnCall},
+		grants:      &grantHandlers{d, s.Calls},
 		policies:    &policyHandlers{d},
 	}
 }
 
 // Routes lists the operations.
 func (h *Handlers) Routes() []rest.Route {
-	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.peopleRoutes(), h.teamRoutes(), h.notificationRoutes())
+	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.grantRoutes(), h.peopleRoutes(), h.teamRoutes(), h.notificationRoutes())
 }
 
 // agentRoutes are about agents. Both roles read; keys are for operators only.
@@ -143,6 +145,18 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 		rest.NewRoute("policyHistory", "GET policies/{name}/history", "List the versions of an approval policy, newest first, also of a deleted one", rest.Readers(), h.policies.policyHistory),
 		rest.NewRoute("checkRule", "POST rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored", rest.Readers(), h.rules.checkRule),
 		rest.NewRoute("replayRule", "POST rules/replay", "Judge recorded calls by a rule; nothing is stored", rest.Readers(), h.rules.replayRule),
+	}
+}
+
+// grantRoutes are about grants. Both roles make them; who may not decide a call makes none from it.
+func (h *Handlers) grantRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listGrants", "GET grants", "List grants, newest first", rest.Readers(), h.grants.listGrants),
+		rest.NewRoute("getGrant", "GET grants/{id}", "Get a grant", rest.Readers(), h.grants.getGrant),
+		rest.NewRoute("previewGrant", "POST grants/preview", "List the calls that a grant would have allowed; nothing is stored", rest.Readers(), h.grants.previewGrant),
+		rest.NewRoute("createGrant", "POST grants", "Allow calls like one", rest.Readers(), h.grants.createGrant).Creates(),
+		rest.NewRoute("confirmGrant", "POST grants/{id}/confirm", "Confirm a grant that needs a second person", rest.Readers(), h.grants.confirmGrant),
+		rest.NewRoute("revokeGrant", "POST grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied", rest.Readers(), h.grants.revokeGrant),
 	}
 }
 

@@ -41,6 +41,7 @@ type RuleSettings struct {
 	Mode     rule.Mode   `json:"mode" enum:"enforce,shadow,off" doc:"shadow: calls record what the rule would have done."`
 	Message  *string     `json:"message" doc:"Tells the model why a call was denied; null: a general text."`
 	HighRisk bool        `json:"high_risk" doc:"Whether it also allows calls of tools that an operator marked as high risk."`
+	Grants   bool        `json:"grants" doc:"Whether grants let calls pass that it parks."`
 	Policy   *string     `json:"policy" doc:"The approval policy that parked calls have to meet; null: one reviewer decides."`
 }
 
@@ -68,7 +69,7 @@ type RuleVersionSpec struct {
 func newRuleSettings(spec *rule.Spec) RuleSettings {
 	return RuleSettings{
 		Agents: rest.OrEmpty(spec.Agents), Skills: rest.OrEmpty(spec.Skills), Tools: rest.OrEmpty(spec.Tools),
-		When: spec.When, Effect: spec.Effect, Mode: spec.Mode, Message: rest.OrNull(spec.Message), HighRisk: spec.HighRisk, Policy: rest.OrNull(spec.Policy),
+		When: spec.When, Effect: spec.Effect, Mode: spec.Mode, Message: rest.OrNull(spec.Message), HighRisk: spec.HighRisk, Policy: rest.OrNull(spec.Policy), Grants: spec.Grants,
 	}
 }
 
@@ -158,13 +159,14 @@ type RuleText struct {
 	Mode     rule.Mode   `json:"mode,omitempty" enum:"enforce,shadow,off" doc:"Omitted: enforce."`
 	Message  string      `json:"message,omitempty" doc:"Tells the model why a call was denied. Only with the effect deny."`
 	HighRisk bool        `json:"high_risk,omitempty" doc:"Also allow calls of tools that an operator marked as high risk. Only with the effect allow."`
+	Grants   bool        `json:"grants,omitempty" doc:"Let grants allow calls that it parks. Only with the effect park."`
 	Policy   string      `json:"policy,omitempty" doc:"The approval policy that parked calls have to meet. Only with the effect park. Omitted: one reviewer decides."`
 }
 
 func (r *RuleText) spec(name string) rule.Spec {
 	return rule.Spec{
 		Name: name, Agents: r.Agents, Skills: r.Skills, Tools: r.Tools, When: r.When,
-		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk, Policy: r.Policy,
+		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk, Policy: r.Policy, Grants: r.Grants,
 	}
 }
 

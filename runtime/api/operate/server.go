@@ -29,6 +29,7 @@ type ServerSettings struct {
 	StdioPaths         []string // the folders below which they may declare paths
 	AllowSelfApproval  bool
 	HighRiskMaxAge     time.Duration // how old a sign-in may be that approves calls of high risk
+	MaxGrantTime       time.Duration
 	Ages               lifetime.Ages
 	TrustedHosts       []string
 }
@@ -45,6 +46,7 @@ type Server struct {
 	StdioPaths         []string          `json:"stdio_paths" nullable:"false" doc:"The folders that may contain the paths of skills."`
 	AllowSelfApproval  bool              `json:"allow_self_approval" doc:"Whether people may decide calls made on their own behalf."`
 	HighRiskMaxAge     agent.Duration    `json:"high_risk_max_age" doc:"The maximum age of a sign-in that approves calls of high-risk tools: 15m."`
+	MaxGrantTime       agent.Duration    `json:"max_grant_time" doc:"How long a grant may last: 720h."`
 	Keep               map[string]string `json:"keep" nullable:"false" doc:"How long each kind of record is kept: 90d, or forever."`
 	TrustedHosts       []string          `json:"trusted_hosts" nullable:"false" doc:"Hosts that may be private or without https for skills' servers, webhooks and callbacks."`
 	Instances          []Instance        `json:"instances" nullable:"false" doc:"Running servers, oldest first."`
@@ -67,7 +69,7 @@ func (h *serverHandlers) getServer(ctx context.Context, _ *struct{}) (*rest.Outp
 		Version: s.Version, PublicURL: s.PublicURL, DataDir: s.DataDir, Database: "external", Stdio: s.Stdio,
 		StdioAllow: rest.OrEmpty(s.StdioAllow), StdioPaths: rest.OrEmpty(s.StdioPaths),
 		StdioFromDashboard: s.Stdio && s.StdioFromDashboard, AllowSelfApproval: s.AllowSelfApproval,
-		HighRiskMaxAge: agent.Duration(s.HighRiskMaxAge), TrustedHosts: rest.OrEmpty(s.TrustedHosts), Instances: []Instance{}, Keep: map[string]string{},
+		HighRiskMaxAge: agent.Duration(s.HighRiskMaxAge), MaxGrantTime: agent.Duration(s.MaxGrantTime), TrustedHosts: rest.OrEmpty(s.TrustedHosts), Instances: []Instance{}, Keep: map[string]string{},
 	}
 	for _, one := range s.Ages.Named() {
 		view.Keep[one.Kind] = lifetime.FormatAge(one.Age)

@@ -34,6 +34,8 @@ const (
 	CodeNotVerified      = "not_verified"   // a person who was invited, about a call of the person who invited them
 	CodeStateConflict    = "state_conflict"
 	CodeSearchTooBroad   = "search_too_broad"
+	CodeNoGrants         = "no_grants" // calls like this one take no grants
+	CodeOwnGrant         = "own_grant" // the second person must be another one
 	CodeInternal         = "internal"
 	CodeUnavailable      = "database_unavailable"
 

@@ -48,6 +48,7 @@ type Call struct {
 	Result          json.RawMessage  `json:"result" doc:"Unchanged: a tool result, or the error object of a jsonrpc_error; null if there is none."`
 	CreatedAt       time.Time        `json:"created_at"`
 	FinishedAt      *time.Time       `json:"finished_at"`
+	GrantID         *uuid.UUID       `json:"grant_id" format:"uuid" doc:"The grant that let the call pass; null: none, and for callers without access to approvals."`
 	ContentDeleted  *time.Time       `json:"content_deleted_at" doc:"When arguments, edits, result and message were deleted by age, or because a person was erased: they are null then. Null: they were not."`
 	Deadline        *time.Time       `json:"deadline" doc:"For parked calls: when the approval expires. For calls in needs_connection: when the wait for the connection ends."`
 	Late            json.RawMessage  `json:"late" doc:"Evidence: an outcome that arrived after the status had become unknown."`
@@ -170,7 +171,7 @@ func (h *callHandlers) callViewsFor(ctx context.Context, seesAll bool, calls []c
 	return func(c call.Call) Call {
 		view := newCall(c, names, deadlines)
 		if seesAll {
-			view.Rules = appliedRules(c.Rules)
+			view.Rules, view.GrantID = appliedRules(c.Rules), rest.IDOrNull(c.GrantID)
 		}
 		if found, ok := approvals[c.ID]; ok && seesAll {
 			view.Decision = rest.NewDecision(found, names)

@@ -39,7 +39,7 @@ func readForm(r *http.Request, of string) *ruleForm {
 	return &ruleForm{of: of, revision: r.PostFormValue("revision"), spec: rule.Spec{
 		Name: cmp.Or(of, shell.Clean(shell.Line(r, "name"))), Agents: names("agents"), Skills: names("skills"), Tools: names("tools"),
 		When: shell.Clean(shell.Text(r, "when")), Effect: rule.Effect(shell.Line(r, "effect")), Mode: rule.Mode(shell.Line(r, "mode")),
-		Message: shell.Clean(shell.Line(r, "message")), HighRisk: shell.Ticked(r, "high_risk"),
+		Message: shell.Clean(shell.Line(r, "message")), HighRisk: shell.Ticked(r, "high_risk"), Grants: shell.Ticked(r, "grants"),
 		Policy: shell.Clean(shell.Line(r, "policy")),
 	}}
 }
@@ -106,6 +106,7 @@ func (f *ruleForm) listParts(suggest suggestions, checked Checked) []view.FormPa
 		{Name: "mode", Label: text.RulesMode(), Kind: view.FieldSelect, Value: string(f.spec.Mode), Choices: modes, Required: true, Hint: text.RulesModeHint()},
 		{Name: "message", Label: text.RulesMessage(), Kind: view.FieldLine, Value: f.spec.Message, Hint: text.RulesMessageHint()},
 		{Name: "high_risk", Label: text.RulesHighRisk(), Kind: view.FieldCheck, On: f.spec.HighRisk, Hint: text.RulesHighRiskHint()},
+		{Name: "grants", Label: text.GrantsOverride(), Kind: view.FieldCheck, On: f.spec.Grants, Hint: text.GrantsOverrideHint()},
 	}}
 	return []view.FormPart{first, when, does}
 }

@@ -156,6 +156,9 @@ func listBadges(spec *rule.Spec) []view.Badge {
 	if spec.HighRisk {
 		badges = append(badges, view.Badge{Word: text.RulesHighRiskToo(), Icon: "high", Level: view.Warn})
 	}
+	if spec.Grants {
+		badges = append(badges, view.Badge{Word: text.GrantsOverrideShort(), Icon: "good", Level: view.Quiet})
+	}
 	return badges
 }
 

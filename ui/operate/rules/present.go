@@ -115,8 +115,9 @@ func encodeSpec(spec *rule.Spec) []byte {
 		Mode     rule.Mode   `json:"mode,omitempty"`
 		Message  string      `json:"message,omitempty"`
 		HighRisk bool        `json:"high_risk,omitempty"`
+		Grants   bool        `json:"grants,omitempty"`
 		Policy   string      `json:"policy,omitempty"`
-	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk, spec.Policy}
+	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk, spec.Grants, spec.Policy}
 	return encodeFields(shown)
 }
 

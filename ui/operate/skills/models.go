@@ -133,7 +133,7 @@ type SecretTick struct {
 }
 
 // ToolTicks are the boxes of a ToolForm.
-type ToolTicks struct{ Enabled, HighRisk, Idempotent bool }
+type ToolTicks struct{ Enabled, HighRisk, Idempotent, Grants bool }
 
 // hasChanged reports whether the stored value of a box differs from the form.
 func (f ToolForm) hasChanged(of func(ToolTicks) bool) bool {
@@ -159,6 +159,8 @@ func enabledTick(t ToolTicks) bool { return t.Enabled }
 func highRiskTick(t ToolTicks) bool { return t.HighRisk }
 
 func idempotentTick(t ToolTicks) bool { return t.Idempotent }
+
+func grantsTick(t ToolTicks) bool { return t.Grants }
 
 // Probe is a running test of the connection to a skill's server.
 type Probe struct {

@@ -173,7 +173,7 @@ func (t *toolPage) listSecrets(sent []string) []SecretTick {
 }
 
 func ticksOf(s agent.ToolSettings) ToolTicks {
-	return ToolTicks{Enabled: !s.Disabled(), HighRisk: s.Risk != "", Idempotent: s.Idempotent}
+	return ToolTicks{Enabled: !s.Disabled(), HighRisk: s.Risk != "", Idempotent: s.Idempotent, Grants: s.Grants}
 }
 
 // sortMembers returns a definition with the members of its objects sorted, as for a pin: their order does not count.
@@ -294,9 +294,10 @@ func staleNotice() *view.Notice {
 }
 
 // loosens reports whether settings need a recent sign-in: without the mark for high risk, approving the tool's calls needs none, with another
-// policy, other people may approve them, and values that are not secret are shown to all who see its calls.
+// policy, other people may approve them, grants may allow its calls without an approval, and values that are not secret are shown to all who
+// see its calls.
 func loosens(before, after agent.ToolSettings) bool {
-	return before.Risk != "" && after.Risk == "" || before.Policy != "" && after.Policy != before.Policy ||
+	return before.Risk != "" && after.Risk == "" || before.Policy != "" && after.Policy != before.Policy || !before.Grants && after.Grants ||
 		slices.ContainsFunc(after.NotSecret, func(path string) bool { return !slices.Contains(before.NotSecret, path) })
 }
 
@@ -309,6 +310,7 @@ func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent := agent.ToolSettings{Idempotent: shell.Ticked(r, "idempotent"), Enabled: new(shell.Ticked(r, "enabled")), Policy: shell.Clean(shell.Line(r, "policy"))}
+	sent.Grants = shell.Ticked(r, "grants")
 	if shell.Ticked(r, "high_risk") {
 		sent.Risk = agent.RiskHigh
 	}
@@ -321,7 +323,8 @@ func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	patch := agent.ToolPatch{
-		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, NotSecret: &sent.NotSecret, Policy: &sent.Policy, Revision: shell.RevisionOf(r),
+		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, NotSecret: &sent.NotSecret, Policy: &sent.Policy, Grants: &sent.Grants,
+		Revision: shell.RevisionOf(r),
 	}
 	if t.skill.Transport.IsAPI() {
 		sent.Select = strings.TrimSpace(shell.Text(r, "select"))

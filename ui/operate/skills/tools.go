@@ -65,6 +65,9 @@ func toolBadges(status tool.PinStatus, settings agent.ToolSettings) []view.Badge
 	if settings.Idempotent {
 		badges = append(badges, view.Badge{Word: text.SkillToolIdempotent(), Icon: "changed", Level: view.Quiet})
 	}
+	if settings.Grants {
+		badges = append(badges, view.Badge{Word: text.GrantsToolBadge(), Icon: "good", Level: view.Quiet})
+	}
 	if settings.Disabled() {
 		badges = append(badges, view.Badge{Word: text.SkillToolDisabled(), Icon: "rejected", Level: view.Quiet})
 	}

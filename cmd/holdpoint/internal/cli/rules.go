@@ -38,7 +38,7 @@ func newRulesCmd(e *Env) *cobra.Command {
 					if v.Rule == nil {
 						return append(row, "(deleted)", "", "", "")
 					}
-					return append(row, formatEffect(v.Rule.Effect, v.Rule.HighRisk), v.Rule.Mode, formatScope(v.Rule.Agents, v.Rule.Skills, v.Rule.Tools), clipCell(v.Rule.When, 60))
+					return append(row, formatEffect(v.Rule.Effect, v.Rule.HighRisk, v.Rule.Grants), v.Rule.Mode, formatScope(v.Rule.Agents, v.Rule.Skills, v.Rule.Tools), clipCell(v.Rule.When, 60))
 				})
 			}),
 		},
@@ -56,16 +56,19 @@ func newRulesListCmd(e *Env) *cobra.Command {
 					warnings = count(int64(n))
 				}
 				return []string{
-					r.Name, formatEffect(r.Effect, r.HighRisk), r.Mode, formatScope(r.Agents, r.Skills, r.Tools), clipCell(r.When, 60), formatTime(&r.ChangedAt), warnings,
+					r.Name, formatEffect(r.Effect, r.HighRisk, r.Grants), r.Mode, formatScope(r.Agents, r.Skills, r.Tools), clipCell(r.When, 60), formatTime(&r.ChangedAt), warnings,
 				}
 			})
 		}),
 	}
 }
 
-func formatEffect(effect string, highRisk bool) string {
-	if highRisk {
+func formatEffect(effect string, highRisk, grants bool) string {
+	switch {
+	case highRisk:
 		return effect + ", also high risk"
+	case grants:
+		return effect + ", unless granted"
 	}
 	return effect
 }
@@ -86,7 +89,7 @@ func formatScope(agents, skills, tools []string) string {
 
 func (e *Env) showRule(r *client.Rule) error {
 	pairs := []string{
-		"Rule", r.Name, "Effect", formatEffect(r.Effect, r.HighRisk), "Mode", r.Mode, "About", formatScope(r.Agents, r.Skills, r.Tools),
+		"Rule", r.Name, "Effect", formatEffect(r.Effect, r.HighRisk, r.Grants), "Mode", r.Mode, "About", formatScope(r.Agents, r.Skills, r.Tools),
 		"Message", value(r.Message), "Policy", value(r.Policy), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
 	}
 	for _, w := range r.Warnings {
@@ -120,7 +123,7 @@ func ruleFields(rules []client.AppliedRule) []string {
 func newRulesSetCmd(e *Env) *cobra.Command {
 	var file, when, effect, mode, message, policy string
 	var agents, skills, tools []string
-	var highRisk bool
+	var highRisk, grants bool
 	var revision int64
 	cmd := &cobra.Command{
 		Use: "set RULE", Short: "Create a rule, or change one",
@@ -143,6 +146,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 	flags.StringVar(&mode, "mode", "", "enforce, shadow or off")
 	flags.StringVar(&message, "message", "", "tells the model why a call was denied")
 	flags.BoolVar(&highRisk, "high-risk", false, "allow also calls of tools that are marked as high risk")
+	flags.BoolVar(&grants, "grants", false, "let grants allow calls that it parks")
 	flags.StringVar(&policy, "policy", "", `approval policy of the calls that it parks; "" is none`)
 	flags.Int64Var(&revision, "revision", 0, "change only the rule of this revision; 0: only if there is none")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
@@ -151,7 +155,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 			body.Revision = &revision
 		}
 		if file != "" {
-			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk", "policy"} {
+			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk", "policy", "grants"} {
 				if flags.Changed(other) {
 					return misusef("--file excludes --%s", other)
 				}
@@ -163,7 +167,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 		switch {
 		case err == nil:
 			body.Agents, body.Skills, body.Tools, body.When = old.Agents, old.Skills, old.Tools, &old.When
-			body.Effect, body.Mode, body.Message, body.HighRisk, body.Policy = old.Effect, &old.Mode, old.Message, &old.HighRisk, old.Policy
+			body.Effect, body.Mode, body.Message, body.HighRisk, body.Policy, body.Grants = old.Effect, &old.Mode, old.Message, &old.HighRisk, old.Policy, &old.Grants
 			if body.Revision == nil {
 				body.Revision = &old.Revision
 			}
@@ -178,6 +182,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 			"agent": func() { body.Agents = agents }, "skill": func() { body.Skills = skills }, "tool": func() { body.Tools = tools },
 			"when": func() { body.When = &when }, "effect": func() { body.Effect = effect }, "mode": func() { body.Mode = &mode },
 			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk }, "policy": func() { body.Policy = &policy },
+			"grants": func() { body.Grants = &grants },
 		} {
 			if flags.Changed(flag) {
 				change()

@@ -32,8 +32,8 @@ func TestRulesSet(t *testing.T) {
 		args []string
 		body string
 	}{
-		{[]string{"small", "--mode", "enforce"}, `{"agents":[],"effect":"allow","high_risk":false,"mode":"enforce","revision":7,"skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}`},
-		{[]string{"small", "--tool", "", "--effect", "deny", "--message", "no", "--revision", "6"}, `{"agents":[],"effect":"deny","high_risk":false,"message":"no","mode":"shadow","revision":6,"skills":["ledger"],"tools":[],"when":"args.amount <= 100.0"}`},
+		{[]string{"small", "--mode", "enforce"}, `{"agents":[],"effect":"allow","grants":false,"high_risk":false,"mode":"enforce","revision":7,"skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}`},
+		{[]string{"small", "--tool", "", "--effect", "deny", "--message", "no", "--revision", "6"}, `{"agents":[],"effect":"deny","grants":false,"high_risk":false,"message":"no","mode":"shadow","revision":6,"skills":["ledger"],"tools":[],"when":"args.amount <= 100.0"}`},
 		{[]string{"new", "--effect", "park", "--skill", "a,b"}, `{"effect":"park","revision":0,"skills":["a","b"]}`},
 	} {
 		f.run(append([]string{"rules", "set"}, tc.args...)...).wantCode(t, 0)
@@ -239,8 +239,8 @@ func TestRulesReplay(t *testing.T) {
 		`{"call_id":"c1","agent":"billing","skill":"ledger","tool":"post_fee","created_at":"2026-01-02T03:05:00Z","before":"park","after":"allow","decision":"rejected","failure":null}]}`)
 	got := f.run("rules", "replay", "small").wantCode(t, 0).stdout
 	wantContains(t, "replay", got, "4711, since", "there are older ones", "Of these rejected  1", "c1", "billing", "ledger: post_fee", "rejected", "allow")
-	if body := f.getLastBody(); body != `{"agents":[],"effect":"allow","high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}` &&
-		body != `{"agents":[],"effect":"allow","high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount \u003c= 100.0"}` {
+	if body := f.getLastBody(); body != `{"agents":[],"effect":"allow","grants":false,"high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}` &&
+		body != `{"agents":[],"effect":"allow","grants":false,"high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount \u003c= 100.0"}` {
 		t.Errorf("sent %s", body)
 	}
 	run(t, f.env(), "effect: deny\ntools: [drop_*]\n", "rules", "replay", "tried", "--file", "-").wantCode(t, 0)

@@ -49,7 +49,7 @@ func (e *Env) readRule(ctx context.Context, api *client.Client, name, file strin
 	if err != nil {
 		return nil, nil, err
 	}
-	body := map[string]any{"agents": old.Agents, "skills": old.Skills, "tools": old.Tools, "when": old.When, "effect": old.Effect, "high_risk": old.HighRisk}
+	body := map[string]any{"agents": old.Agents, "skills": old.Skills, "tools": old.Tools, "when": old.When, "effect": old.Effect, "high_risk": old.HighRisk, "grants": old.Grants}
 	if old.Message != nil {
 		body["message"] = *old.Message
 	}

@@ -21,7 +21,7 @@ func newServerCmd(e *Env) *cobra.Command {
 					"version", s.Version, "public_url", s.PublicURL, "data_dir", s.DataDir, "database", s.Database,
 					"stdio", strconv.FormatBool(s.Stdio), "stdio_from_dashboard", strconv.FormatBool(s.StdioFromDashboard),
 					"stdio_allow", strings.Join(s.StdioAllow, "; "), "stdio_paths", strings.Join(s.StdioPaths, ", "),
-					"allow_self_approval", strconv.FormatBool(s.AllowSelfApproval), "high_risk_max_age", s.HighRiskMaxAge,
+					"allow_self_approval", strconv.FormatBool(s.AllowSelfApproval), "high_risk_max_age", s.HighRiskMaxAge, "max_grant_time", s.MaxGrantTime,
 					"trusted_hosts", strings.Join(s.TrustedHosts, ", "),
 				}
 				for _, i := range s.Instances {

@@ -49,7 +49,7 @@ func rulesOnly() shape {
 func ruleShape() shape {
 	names := listOf(shape{})
 	return shape{kind: object, fields: map[string]shape{
-		"name": {}, "agents": names, "skills": names, "tools": names, "when": {}, "effect": {}, "mode": {}, "message": {}, "high_risk": {kind: boolean}, "policy": {},
+		"name": {}, "agents": names, "skills": names, "tools": names, "when": {}, "effect": {}, "mode": {}, "message": {}, "high_risk": {kind: boolean}, "policy": {}, "grants": {kind: boolean},
 	}}
 }
 
@@ -89,7 +89,7 @@ func skillShape() shape {
 			"enabled": {kind: boolean}, "agent": {}, "call": {}, "principal": {},
 		}},
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
-			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {}, "not_secret": listOf(shape{}),
+			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {}, "not_secret": listOf(shape{}), "grants": {kind: boolean},
 		}}),
 		"oauth":      oauthShape(),
 		"connection": {},

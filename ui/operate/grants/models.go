@@ -1,0 +1,62 @@
+package grants
+
+import (
+	"time"
+
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// List is the list of grants.
+type List struct {
+	Rows   []Row
+	Review []Row // unused and wide ones
+	All    bool  // also those that no longer count
+}
+
+// Row is one grant in a list.
+type Row struct {
+	URL    string
+	Agent  string
+	Person string // on whose behalf; empty: nobody
+	Tool   string // with its skill
+	Badges []view.Badge
+	By     string
+	EndsAt time.Time
+	UsedAt *time.Time // nil: never
+	Revoke bool
+}
+
+// Grant is one grant.
+type Grant struct {
+	Row
+
+	ID        string
+	Notice    *view.Notice
+	Arguments []Argument
+	Facts     []view.Fact
+	Confirm   bool // the reader may confirm it
+}
+
+// Argument is an argument that calls must have.
+type Argument struct {
+	Name  string
+	Rule  text.Message
+	Value *hostile.Value // nil: there is none, or it is hidden
+}
+
+// Preview lists the calls that a grant would have allowed.
+type Preview struct {
+	Problems []text.Message
+	Verdict  text.Message
+	Second   bool
+	Calls    []Match
+}
+
+// Match is one of these calls.
+type Match struct {
+	ID, URL string
+	At      time.Time
+	Badge   view.Badge
+}
