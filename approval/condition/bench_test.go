@@ -39,7 +39,7 @@ func BenchmarkRules(b *testing.B) {
 	for b.Loop() {
 		activation := condition.NewActivation(in)
 		for _, p := range programs {
-			if _, err := p.Match(b.Context(), activation); err != nil {
+			if _, err := p.Match(b.Context(), activation, nil); err != nil {
 				b.Fatal(p.Source(), err)
 			}
 		}

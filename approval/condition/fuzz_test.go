@@ -41,8 +41,8 @@ func FuzzMatch(f *testing.F) {
 		in := withArguments(arguments)
 		in.Principal = &condition.Principal{ID: "1", Groups: []string{"finance"}}
 		activation := condition.NewActivation(in)
-		holds, err := program.Match(t.Context(), activation)
-		not, notErr := opposite.Match(t.Context(), activation)
+		holds, err := program.Match(t.Context(), activation, nil)
+		not, notErr := opposite.Match(t.Context(), activation, nil)
 		if isLimit(err) || isLimit(notErr) {
 			return
 		}
@@ -51,12 +51,12 @@ func FuzzMatch(f *testing.F) {
 		}
 		if !slices.ContainsFunc(program.References().Fields, readsPrincipal) {
 			in.Principal = nil
-			without, withoutErr := program.Match(t.Context(), condition.NewActivation(in))
+			without, withoutErr := program.Match(t.Context(), condition.NewActivation(in), nil)
 			if !isLimit(withoutErr) && (without != holds || (withoutErr == nil) != (err == nil)) {
 				t.Fatalf("%q depends on the principal, and does not say so: %q", source, program.References().Fields)
 			}
 		}
-		again, againErr := program.Match(t.Context(), condition.NewActivation(in))
+		again, againErr := program.Match(t.Context(), condition.NewActivation(in), nil)
 		if !isLimit(againErr) && (again != holds || (againErr == nil) != (err == nil)) {
 			t.Fatalf("%q is %t (%v), then %t (%v), for %s", source, holds, err, again, againErr, arguments)
 		}
