@@ -18,6 +18,7 @@ type target struct {
 	server     tool.Server
 	definition tool.Definition // the present one of the skill's server
 	undoLeft   time.Duration   // the time until the call may be claimed; see [Service.Undo]
+	open       *openVerdict    // what rules have to know about earlier calls before the call may be claimed; nil: nothing
 }
 
 // admission is the result of [Service.admitCall] for a new call, or for one that waited for a connection.
@@ -25,7 +26,7 @@ type admission struct {
 	target
 	refusal *refusal      // nil: the call continues
 	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
-	verdict rule.Verdict
+	verdict rule.Verdict  // that of settings alone while the verdict is open
 }
 
 // admitCall gives a call the present definition of its tool, and checks its arguments, its principal, the request that it would make,
@@ -73,7 +74,7 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 		Accepted:    pins.Known && pins.Current == pins.Accepted,
 		EverSeen:    !pins.Accepted.IsZero(),
 	})
-	if a.verdict, err = s.applyRules(ctx, c, a.definition, verdict); err != nil {
+	if err = s.applyRules(ctx, c, a, verdict); err != nil {
 		return nil, err
 	}
 	c.Rules = a.verdict.Applied

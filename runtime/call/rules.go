@@ -20,35 +20,45 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// applyRules returns the verdict on a call by operators' settings and rules.
-func (s *Service) applyRules(ctx context.Context, c *Call, definition tool.Definition, settings approval.Verdict) (rule.Verdict, error) {
+// applyRules gives an admission the verdict by operators' settings and rules. It stays open if a rule has to know earlier calls.
+func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, settings approval.Verdict) error {
+	a.verdict = rule.Verdict{Verdict: settings}
 	if settings.Action == approval.Deny {
-		return rule.Verdict{Verdict: settings}, nil
+		return nil
 	}
 	book, err := s.Agents.Rules(ctx)
 	if err != nil {
-		return rule.Verdict{}, fmt.Errorf("read rules: %w", err)
+		return fmt.Errorf("read rules: %w", err)
 	}
-	applied, err := s.matchRules(ctx, book, c, definition)
-	return rule.Combine(settings, applied), err
+	applied, open, err := s.matchRules(ctx, book, c, a.definition)
+	if a.open = open; open != nil {
+		open.settings, open.approvals = settings, true
+		return err
+	}
+	a.verdict = rule.Combine(settings, applied)
+	return err
 }
 
-// matchRules returns the rules that match a call, and those that failed.
-func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, definition tool.Definition) ([]rule.Applied, error) {
+// matchRules returns the rules that match a call, and those that failed; or what is open because a rule has to know earlier calls.
+func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, definition tool.Definition) ([]rule.Applied, *openVerdict, error) {
 	subject := rule.Subject{Agent: c.Agent, Skill: c.Skill, Tool: c.Tool}
 	rules := book.Find(subject)
 	if len(rules) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	prepared := book.Prepare(ctx, rules, rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema})
 	in := newInput(subject, c.Arguments, definition)
 	if prepared.ReadsCircumstances() {
 		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	applied := prepared.Apply(ctx, in)
-	return applied, ctx.Err() // a condition that was interrupted has not failed
+	if asks := prepared.FindAsks(ctx, in); len(asks) > 0 {
+		open, err := s.openVerdict(ctx, c, prepared, in, asks)
+		return nil, open, err
+	}
+	applied := prepared.Apply(ctx, in, nil)
+	return applied, nil, ctx.Err() // a condition that was interrupted has not failed
 }
 
 // newInput returns what conditions read of a call, without its circumstances.
@@ -93,8 +103,8 @@ type ruledError struct{ rules []rule.Applied }
 func (*ruledError) Error() string { return "a rule parks the call that did not when it was approved" }
 
 // recheckRules compares an approved call with the rules in force; revision is that of the last change. A rule that denies the call refuses
-// it. Errors: *ruledError.
-func (s *Service) recheckRules(ctx context.Context, c *Call, definition tool.Definition, revision int64) (*refusal, error) {
+// it. What depends on earlier calls stays open until the call is claimed. Errors: *ruledError.
+func (s *Service) recheckRules(ctx context.Context, c *Call, to *target, revision int64) (*refusal, error) {
 	book, err := s.Agents.RulesSince(ctx, revision)
 	if err != nil || len(book.Rules) == 0 {
 		return nil, err
@@ -104,10 +114,15 @@ func (s *Service) recheckRules(ctx context.Context, c *Call, definition tool.Def
 		return nil, err
 	}
 	c.Agent = by.Name
-	applied, err := s.matchRules(ctx, book, c, definition)
-	if err != nil {
+	applied, open, err := s.matchRules(ctx, book, c, to.definition)
+	if to.open = open; err != nil || open != nil {
 		return nil, err
 	}
+	return compareRules(c, applied)
+}
+
+// compareRules compares the rules that apply to an approved call with those that parked it. Errors: *ruledError.
+func compareRules(c *Call, applied []rule.Applied) (*refusal, error) {
 	if verdict := combineGated(applied); verdict.Action == approval.Deny {
 		return newRuleDenial(verdict), nil
 	}
