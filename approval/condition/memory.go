@@ -133,14 +133,14 @@ func newQuery(function, subject, window, of string) (Query, error) {
 	}
 	q.Field = subject
 	var err error
-	q.Window, err = parseWindow(window)
+	q.Window, err = ParseWindow(window)
 	return q, err
 }
 
 var windowText = regexp.MustCompile(`^([0-9]{1,7})([smhd])$`)
 
-// parseWindow reads a length of time: 90s, 15m, 1h, 7d.
-func parseWindow(text string) (time.Duration, error) {
+// ParseWindow reads the length of a window: 90s, 15m, 1h, 7d.
+func ParseWindow(text string) (time.Duration, error) {
 	units := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 	m := windowText.FindStringSubmatch(text)
 	if m != nil {
@@ -218,7 +218,7 @@ func readLiterals(eh cel.MacroExprFactory, args []ast.Expr, names ...string) ([]
 
 // checkQuery returns what is wrong with a window, or with a group that may be left out.
 func checkQuery(eh cel.MacroExprFactory, args []ast.Expr, window, of string) *common.Error {
-	if _, err := parseWindow(window); err != nil {
+	if _, err := ParseWindow(window); err != nil {
 		return eh.NewError(args[0].ID(), err.Error())
 	}
 	groups := []string{OfAgent, OfPrincipal, OfTool}

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"sort"
@@ -107,8 +108,17 @@ type window struct {
 	from, to int // those that tally has
 }
 
-// Answer answers all queries of a condition about the judged call.
-func (h *History) Answer(ask Ask, judged *Call) condition.Answers {
+// Remember answers what the conditions of rules ask about the calls before the judged one.
+func (h *History) Remember(ctx context.Context, p *Prepared, in *condition.Input, judged *Call) Memory {
+	memory := Memory{}
+	for _, ask := range p.FindAsks(ctx, in) {
+		memory[ask.Rule.Name] = h.answer(ask, judged)
+	}
+	return memory
+}
+
+// answer answers all queries of a condition about the judged call.
+func (h *History) answer(ask Ask, judged *Call) condition.Answers {
 	answers := condition.Answers{}
 	for _, q := range ask.Program.Queries() {
 		switch {
