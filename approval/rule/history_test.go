@@ -43,15 +43,17 @@ func TestHistory(t *testing.T) {
 			judged.Conversation = pick("1", "2")
 			switch order {
 			case -1:
-				judged.At = start.Add(time.Duration(7200-24*i) * time.Second)
+				judged.ID, judged.At = uuid.New(), start.Add(time.Duration(7200-24*i)*time.Second)
 			case 1:
-				judged.At = start.Add(time.Duration(24*i) * time.Second)
+				judged.ID, judged.At = uuid.New(), start.Add(time.Duration(24*i)*time.Second)
+			default:
+				judged.At = judged.At.Add(time.Second) // it is itself in the window
 			}
 			in := &condition.Input{Arguments: judged.Arguments}
 			memory := history.Remember(t.Context(), prepared, in, &judged)
 			for q, got := range memory["limit"] {
 				want := 0
-				values := map[string]bool{}
+				values := map[string]bool{readTo(t, judged.Arguments): true}
 				for _, c := range sent {
 					counts := spec.Covers(c.Subject) && c.At.Before(judged.At) && !c.At.Before(judged.At.Add(-q.Window)) && c.ID != judged.ID &&
 						(q.Of != condition.OfAgent || c.Agent == judged.Agent) && (q.Of != condition.OfTool || c.Skill == judged.Skill && c.Tool == judged.Tool)
@@ -69,7 +71,7 @@ func TestHistory(t *testing.T) {
 						want += args.Amount
 					case q.Function == condition.Calls && counts:
 						want++
-					case q.Function == condition.Distinct && (counts || c.ID == judged.ID):
+					case q.Function == condition.Distinct && counts:
 						values[args.To] = true
 					}
 				}
@@ -86,6 +88,15 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	}
+}
+
+func readTo(t *testing.T, arguments json.RawMessage) string {
+	t.Helper()
+	var args struct{ To string }
+	if err := json.Unmarshal(arguments, &args); err != nil {
+		t.Fatal(err)
+	}
+	return args.To
 }
 
 // TestAsks: a rule asks about earlier calls only if its answer for the call depends on them.
