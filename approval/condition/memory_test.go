@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -201,8 +202,8 @@ func TestTallyForgets(t *testing.T) {
 			for _, arguments := range texts {
 				fresh.Add(fresh.Read(json.RawMessage(arguments)))
 			}
-			if got, want := fmt.Sprint(tally.Answer()), fmt.Sprint(fresh.Answer()); got != want {
-				t.Fatalf("%v of %q: %s, want %s", q, texts, got, want)
+			if got, want := tally.Answer(), fresh.Answer(); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%v of %q: %v, want %v", q, texts, got, want)
 			}
 		}
 	}

@@ -368,16 +368,16 @@ func listRule(spec *rule.Spec) []field {
 
 // FindCoveredSkills returns the ids of the skills that a rule is about, also of deleted ones.
 func (s *Service) FindCoveredSkills(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
-	return s.findNamed(ctx, `SELECT id, name FROM skills`, spec.CoversSkill)
+	return s.findCoveredNames(ctx, `SELECT id, name FROM skills`, spec.CoversSkill)
 }
 
 // FindCoveredAgents is [Service.FindCoveredSkills] for agents.
 func (s *Service) FindCoveredAgents(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
-	return s.findNamed(ctx, `SELECT id, name FROM agents`, spec.CoversAgent)
+	return s.findCoveredNames(ctx, `SELECT id, name FROM agents`, spec.CoversAgent)
 }
 
-// findNamed returns the ids of the skills or agents of a query whose name is covered.
-func (s *Service) findNamed(ctx context.Context, sql string, covers func(name string) bool) ([]uuid.UUID, error) {
+// findCoveredNames returns the ids of the skills or agents of a query whose name is covered.
+func (s *Service) findCoveredNames(ctx context.Context, sql string, covers func(name string) bool) ([]uuid.UUID, error) {
 	all, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], sql)
 	if err != nil {
 		return nil, fmt.Errorf("read names for rules: %w", err)

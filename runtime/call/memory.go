@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/condition"
@@ -177,7 +178,7 @@ func (o *openVerdict) answer(ctx context.Context, tx pgx.Tx, a *ask, q condition
 	}
 	tally, calls, bytes := a.Program.NewTally(q), 0, 0
 	rows, _ := tx.Query(ctx, `SELECT c.arguments, c.content_deleted_at FROM `+rememberedSQL, args...)
-	var arguments pgx.DriverBytes // valid until the next row
+	var arguments pgtype.DriverBytes // valid until the next row
 	var deleted *time.Time
 	_, err := pgx.ForEachRow(rows, []any{&arguments, &deleted}, func() error {
 		calls, bytes = calls+1, bytes+len(arguments)
