@@ -45,3 +45,14 @@ func BenchmarkRules(b *testing.B) {
 		}
 	}
 }
+
+// One operation is one earlier call that a sum counts.
+func BenchmarkTally(b *testing.B) {
+	p := mustCompile(b, readSchema(b, `{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}`), `spent("n", "1h") > 0.0`)
+	arguments := json.RawMessage(`{"n" : 5, "currency" : "EUR", "iban" : "DE89370400440532013000", "text" : "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`)
+	tally := p.NewTally(p.Queries()[0])
+	b.ReportAllocs()
+	for b.Loop() {
+		tally.Add(tally.Read(arguments))
+	}
+}
