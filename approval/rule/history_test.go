@@ -34,7 +34,7 @@ func TestHistory(t *testing.T) {
 		Name: "limit", Skills: []string{"ledger"}, Tools: []string{"post_*"}, Effect: rule.Deny, Mode: rule.Enforce,
 		When: `calls("10m") == -1 || calls("1h", "agent") == -1 || calls("1h", "tool") == -1 || spent("amount", "30m") == -1 || distinct("to", "5m") == -1 || after("ledger/list")`,
 	}
-	book := rule.NewBook(1, []rule.Rule{{Spec: spec}}, programs)
+	book := rule.NewBook(1, []rule.Rule{{Spec: spec}}, nil, programs)
 	prepared := book.Prepare(t.Context(), book.Find(rule.Subject{Agent: "billing", Skill: "ledger", Tool: "post_payment"}), rule.Schema{})
 	history := rule.NewHistory(append([]rule.Call(nil), sent...))
 	for n, order := range []int{-1, 1, 0} { // backwards, forwards, at random
@@ -107,7 +107,7 @@ func TestAsks(t *testing.T) {
 	book := rule.NewBook(1, []rule.Rule{
 		{Spec: rule.Spec{Name: "plain", When: `args.n > 1`, Effect: rule.Park, Mode: rule.Enforce}},
 		{Spec: rule.Spec{Name: "counts", When: `args.n > 1 && calls("1h") < 3`, Effect: rule.Allow, Mode: rule.Enforce}},
-	}, programs)
+	}, nil, programs)
 	prepared := book.Prepare(t.Context(), book.Find(rule.Subject{}), rule.Schema{})
 	for arguments, want := range map[string]int{`{"n":1}`: 0, `{"n":2}`: 1, `{}`: 1} {
 		in := &condition.Input{Arguments: json.RawMessage(arguments)}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -27,6 +28,8 @@ type admission struct {
 	refusal *refusal      // nil: the call continues
 	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
 	verdict rule.Verdict  // that of settings alone while the verdict is open
+
+	policies []policy.Policy // of a call that is parked
 }
 
 // admitCall gives a call the present definition of its tool, and checks its arguments, its principal, the request that it would make,

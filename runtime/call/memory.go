@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
@@ -33,6 +34,9 @@ type openVerdict struct {
 	in        *condition.Input
 	asks      []ask
 	approvals bool // whether calls that are approved and not claimed count too
+	book      *rule.Book
+	decided   *approval.Approval // of an approved call; nil: it is none
+	policies  []policy.Policy    // of an approved call, without those of rules
 
 	now     time.Time    // by the database's clock, after the locks were taken
 	verdict rule.Verdict // after judge
@@ -49,8 +53,8 @@ type ask struct {
 
 // openVerdict prepares the verdict of rules that ask about earlier calls. A transaction must not wait for another connection, so it finds the
 // ids of skills and agents before.
-func (s *Service) openVerdict(ctx context.Context, c *Call, prepared *rule.Prepared, in *condition.Input, asks []rule.Ask) (*openVerdict, error) {
-	o := &openVerdict{call: c, prepared: prepared, in: in, asks: make([]ask, len(asks))}
+func (s *Service) openVerdict(ctx context.Context, book *rule.Book, c *Call, prepared *rule.Prepared, in *condition.Input, asks []rule.Ask) (*openVerdict, error) {
+	o := &openVerdict{book: book, call: c, prepared: prepared, in: in, asks: make([]ask, len(asks))}
 	for i, of := range asks {
 		a := ask{Ask: of, named: map[string][]uuid.UUID{}}
 		var err error
@@ -237,13 +241,32 @@ func likePatterns(names []string) []string {
 	return patterns
 }
 
-// adopt gives an admission its settled verdict.
-func (a *admission) adopt(c *Call) {
+// adoptVerdict gives an admission its settled verdict, which does not allow the call.
+func (s *Service) adoptVerdict(ctx context.Context, c *Call, a *admission) (err error) {
+	book := a.open.book
 	a.verdict, a.open = a.open.verdict, nil
-	c.Rules = a.verdict.Applied
-	if a.verdict.Action != approval.Park && a.verdict.Action != approval.Allow {
+	if c.Rules = a.verdict.Applied; a.verdict.Action != approval.Park {
 		a.refusal = denyByRule(a.verdict)
+		return nil
 	}
+	a.policies, err = s.findPolicies(ctx, book, a.skill, c.Tool, c.Rules)
+	return err
+}
+
+// compare compares the settled verdict on an approved call with its approval. Errors: *ruledError.
+func (o *openVerdict) compare() (*refusal, error) {
+	policies := slices.Clone(o.policies)
+	for _, name := range rule.ListPolicies(o.verdict.Applied) {
+		if slices.ContainsFunc(policies, func(p policy.Policy) bool { return p.Name == name }) {
+			continue
+		}
+		found, known := o.book.Policies[name]
+		if !known {
+			return nil, fmt.Errorf("policy %s does not exist", name)
+		}
+		policies = append(policies, found)
+	}
+	return compareRules(o.call, o.decided, o.verdict.Applied, policies)
 }
 
 // errNotAllowed means that a call that was to be claimed is not allowed by its settled verdict.
@@ -304,7 +327,7 @@ func (s *Service) claimCounted(ctx context.Context, o *openVerdict, claim *pgx.B
 		if err := o.judge(ctx, tx); err != nil {
 			return err
 		}
-		if refused, err = compareRules(o.call, o.verdict.Applied); refused != nil || err != nil {
+		if refused, err = o.compare(); refused != nil || err != nil {
 			return err
 		}
 		return tx.SendBatch(ctx, claim).Close()

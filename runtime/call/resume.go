@@ -81,7 +81,9 @@ func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skil
 			return err
 		}
 		c.Gated = gated
-		a.adopt(c)
+		if err := s.adoptVerdict(ctx, c, a); err != nil {
+			return err
+		}
 	}
 	if a.refusal != nil {
 		return s.endConnectionWait(ctx, c, a.refusal.outcome, nil)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -20,10 +21,10 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// applyRules gives an admission the verdict by operators' settings and rules. It stays open if a rule has to know earlier calls.
+// applyRules gives an admission the verdict by operators' settings and rules, and the policies of a parked call. The verdict stays open if a
+// rule has to know earlier calls.
 func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, settings approval.Verdict) error {
-	a.verdict = rule.Verdict{Verdict: settings}
-	if settings.Action == approval.Deny {
+	if a.verdict = (rule.Verdict{Verdict: settings}); settings.Action == approval.Deny {
 		return nil
 	}
 	book, err := s.Agents.Rules(ctx)
@@ -31,11 +32,16 @@ func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, setting
 		return fmt.Errorf("read rules: %w", err)
 	}
 	applied, open, err := s.matchRules(ctx, book, c, a.definition)
-	if a.open = open; open != nil {
-		open.settings, open.approvals = settings, true
+	if err != nil {
 		return err
 	}
-	a.verdict = rule.Combine(settings, applied)
+	if a.open = open; open != nil {
+		open.settings, open.approvals = settings, true
+		return nil
+	}
+	if a.verdict = rule.Combine(settings, applied); a.verdict.Action == approval.Park {
+		a.policies, err = s.findPolicies(ctx, book, a.skill, c.Tool, applied)
+	}
 	return err
 }
 
@@ -54,7 +60,7 @@ func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, defi
 		}
 	}
 	if asks := prepared.FindAsks(ctx, in); len(asks) > 0 {
-		open, err := s.openVerdict(ctx, c, prepared, in, asks)
+		open, err := s.openVerdict(ctx, book, c, prepared, in, asks)
 		return nil, open, err
 	}
 	applied := prepared.Apply(ctx, in, nil)
@@ -97,16 +103,22 @@ func newRuleDenial(v rule.Verdict) *refusal {
 	return newDenial(CodeRuleDenied, cmp.Or(v.Message, "a rule of an operator denies this call"))
 }
 
-// ruledError means that a rule parks an approved call that did not when it was approved: people have to be asked again.
-type ruledError struct{ rules []rule.Applied }
+// ruledError means that a rule parks an approved call that did not when it was approved, or that it has to meet other policies: people have
+// to be asked again.
+type ruledError struct {
+	rules    []rule.Applied
+	policies []policy.Policy
+}
 
-func (*ruledError) Error() string { return "a rule parks the call that did not when it was approved" }
+func (*ruledError) Error() string {
+	return "a rule or a policy applies to the call that did not when it was approved"
+}
 
-// recheckRules compares an approved call with the rules in force; revision is that of the last change. A rule that denies the call refuses
-// it. What depends on earlier calls stays open until the call is claimed. Errors: *ruledError.
-func (s *Service) recheckRules(ctx context.Context, c *Call, to *target, revision int64) (*refusal, error) {
+// recheckRules compares an approved call with the rules and policies in force; revision is that of the last change. A rule that denies the
+// call refuses it. What depends on earlier calls stays open until the call is claimed. Errors: *ruledError.
+func (s *Service) recheckRules(ctx context.Context, c *Call, decided *approval.Approval, to *target, revision int64) (*refusal, error) {
 	book, err := s.Agents.RulesSince(ctx, revision)
-	if err != nil || len(book.Rules) == 0 {
+	if err != nil || len(book.Rules) == 0 && len(book.Policies) == 0 {
 		return nil, err
 	}
 	by, err := s.Agents.AgentByID(ctx, c.AgentID)
@@ -115,21 +127,32 @@ func (s *Service) recheckRules(ctx context.Context, c *Call, to *target, revisio
 	}
 	c.Agent = by.Name
 	applied, open, err := s.matchRules(ctx, book, c, to.definition)
-	if to.open = open; err != nil || open != nil {
+	if err != nil {
 		return nil, err
 	}
-	return compareRules(c, applied)
+	policies, err := s.findPolicies(ctx, book, to.skill, c.Tool, applied)
+	if err != nil {
+		return nil, err
+	}
+	if to.open = open; open != nil {
+		open.decided, open.policies = decided, policies
+		return nil, nil
+	}
+	return compareRules(c, decided, applied, policies)
 }
 
-// compareRules compares the rules that apply to an approved call with those that parked it. Errors: *ruledError.
-func compareRules(c *Call, applied []rule.Applied) (*refusal, error) {
+// compareRules compares the rules and policies that apply to an approved call with those that parked it. Errors: *ruledError.
+func compareRules(c *Call, decided *approval.Approval, applied []rule.Applied, policies []policy.Policy) (*refusal, error) {
 	if verdict := combineGated(applied); verdict.Action == approval.Deny {
 		return newRuleDenial(verdict), nil
+	}
+	if !hasPolicies(decided, policies) {
+		return nil, &ruledError{applied, policies}
 	}
 	for i := range applied {
 		known := slices.ContainsFunc(c.Rules, func(before rule.Applied) bool { return before.Name == applied[i].Name && before.Parks() })
 		if applied[i].Parks() && !known {
-			return nil, &ruledError{applied}
+			return nil, &ruledError{applied, policies}
 		}
 	}
 	return nil, nil
@@ -140,9 +163,10 @@ func combineGated(applied []rule.Applied) rule.Verdict {
 	return rule.Combine(approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}, applied)
 }
 
-// askAgain parks an approved call that nothing has claimed, because of rules that did not apply when it was approved. Its approval gets the time
-// again that it had at first.
-func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Approval, applied []rule.Applied) error {
+// askAgain parks an approved call that nothing has claimed, because of rules or policies that did not apply when it was approved. Its approval
+// gets the time again that it had at first.
+func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Approval, because *ruledError) error {
+	applied := because.rules
 	var again *move
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, _, err := approval.Lock(ctx, tx, c.ID)
@@ -159,7 +183,7 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 		if err := s.moveInTx(ctx, tx, again); err != nil || !again.made { // it was claimed or cancelled: its approval stays as it is
 			return err
 		}
-		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule); err != nil {
+		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule, because.policies); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
