@@ -235,6 +235,20 @@ func TestParkedByLimitAtClaim(t *testing.T) {
 	}
 }
 
+// TestLimitWithPolicy: a call that a limit parks has to meet the policy of the rule.
+func TestLimitWithPolicy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.setPolicy(nil)
+	w.setRule(rule.Spec{Name: "all", Effect: rule.Allow})
+	w.setRule(rule.Spec{Name: "limit", When: `spent("n", "1h") + args.n > 5000.0`, Effect: rule.Park, Policy: "bank"})
+	w.waitForEnd(w.submit("files__write", `{"n":4000}`).ID)
+	waiting := w.getApproval(w.submit("files__write", `{"n":2000}`).ID)
+	if a := waiting.Approval; a.Rule != approval.RuleParked || len(a.Policies) != 1 || a.Policies[0].Name != "bank" {
+		t.Errorf("parked by %s with policies %+v, want bank", a.Rule, a.Policies)
+	}
+}
+
 // TestGroups: calls count for the rule, and with a group only those of the same agent, principal or tool.
 func TestGroups(t *testing.T) {
 	t.Parallel()
