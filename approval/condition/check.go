@@ -168,13 +168,14 @@ func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 //nolint:gochecknoglobals // a table
 var variables = []string{"args", "agent", "skill", "tool", "principal", "claimed", "now"}
 
-// readsCall reports whether an expression reads anything about the call.
+// readsCall reports whether an expression reads anything about the call, or asks about earlier ones.
 func (s *Schema) readsCall(e ast.Expr, in *scope) bool {
 	found := false
 	s.walk(e, in, func(e ast.Expr, in *scope) {
 		if e.Kind() == ast.IdentKind {
 			found = found || in.find(e.AsIdent()) == nil && slices.Contains(variables, e.AsIdent())
 		}
+		found = found || isMemory(e)
 	})
 	if found {
 		return true

@@ -124,7 +124,8 @@ func addShape(objects map[string]*shape, s *shape) { objects[s.typeName] = s }
 type bindings struct {
 	*Activation
 
-	root *shape
+	root    *shape
+	answers Answers
 }
 
 // ResolveName implements [cel.Activation].
@@ -148,6 +149,8 @@ func (b *bindings) ResolveName(name string) (any, bool) {
 		return b.claimed, true
 	case "now":
 		return b.now, true
+	case memoryVariable:
+		return &memory{types.NullValue, b.answers}, true
 	}
 	return nil, false
 }

@@ -2,6 +2,7 @@ package condition
 
 import (
 	"strings"
+	"unicode"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -138,11 +139,21 @@ func (s *shape) spoilVariants(names []string, values map[string]any) {
 
 // foldName returns a key of names that some servers take for the same one.
 func foldName(name string) string {
-	return strings.NewReplacer("_", "", "-", "").Replace(foldCase(name))
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' {
+			return -1
+		}
+		return r
+	}, foldCase(name))
 }
 
 // foldCase returns a key of names that differ only in case. Some letters have more than two forms: K, k and the Kelvin sign.
-func foldCase(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+func foldCase(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		name = strings.ToUpper(name)
+	}
+	return strings.ToLower(name)
+}
 
 func (s *shape) convertElement(n *node) any {
 	value, err := s.convert(n)

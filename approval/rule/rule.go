@@ -134,6 +134,9 @@ func (s Spec) Covers(of Subject) bool {
 // CoversSkill is [Spec.Covers] for the calls of any agent and tool.
 func (s Spec) CoversSkill(skill string) bool { return matchesAny(s.Skills, skill) }
 
+// CoversAgent is [Spec.Covers] for the calls of any skill and tool.
+func (s Spec) CoversAgent(agent string) bool { return matchesAny(s.Agents, agent) }
+
 // CoversTool is [Spec.Covers] for the calls of any agent.
 func (s Spec) CoversTool(skill, tool string) bool {
 	return matchesAny(s.Skills, skill) && matchesAny(s.Tools, tool)

@@ -203,7 +203,7 @@ func TestProgramsOfReusedRevisions(t *testing.T) {
 	t.Cleanup(programs.Close)
 	for when, want := range map[string]int{`args.n == 1`: 1, `args.n == 2`: 0} {
 		book := rule.NewBook(1, []rule.Rule{{Spec: rule.Spec{Name: "r", When: when, Effect: rule.Allow, Mode: rule.Enforce}, Revision: 1}}, nil, programs)
-		applied := book.Prepare(t.Context(), book.Find(rule.Subject{}), rule.Schema{}).Apply(t.Context(), &condition.Input{Arguments: []byte(`{"n":1}`)})
+		applied := book.Prepare(t.Context(), book.Find(rule.Subject{}), rule.Schema{}).Apply(t.Context(), &condition.Input{Arguments: []byte(`{"n":1}`)}, nil)
 		if len(applied) != want {
 			t.Errorf("%s: %+v, want %d rules that match", when, applied, want)
 		}

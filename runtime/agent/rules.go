@@ -284,14 +284,24 @@ func listRule(spec *rule.Spec) []field {
 
 // FindCoveredSkills returns the ids of the skills that a rule is about, also of deleted ones.
 func (s *Service) FindCoveredSkills(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
-	skills, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], `SELECT id, name FROM skills`)
+	return s.findCoveredNames(ctx, `SELECT id, name FROM skills`, spec.CoversSkill)
+}
+
+// FindCoveredAgents is [Service.FindCoveredSkills] for agents.
+func (s *Service) FindCoveredAgents(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
+	return s.findCoveredNames(ctx, `SELECT id, name FROM agents`, spec.CoversAgent)
+}
+
+// findCoveredNames returns the ids of the skills or agents of a query whose name is covered.
+func (s *Service) findCoveredNames(ctx context.Context, sql string, covers func(name string) bool) ([]uuid.UUID, error) {
+	all, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], sql)
 	if err != nil {
-		return nil, fmt.Errorf("read skills for rules: %w", err)
+		return nil, fmt.Errorf("read names for rules: %w", err)
 	}
 	ids := []uuid.UUID{}
-	for _, skill := range skills {
-		if spec.CoversSkill(skill.Name) {
-			ids = append(ids, skill.ID)
+	for _, one := range all {
+		if covers(one.Name) {
+			ids = append(ids, one.ID)
 		}
 	}
 	return ids, nil

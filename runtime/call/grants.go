@@ -20,10 +20,11 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used.
+// findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used. A call that several people
+// have to approve, or that a rule counts, takes none.
 func (s *Service) findGrants(ctx context.Context, c *Call, a *admission) ([]uuid.UUID, error) {
 	settings := a.skill.Tools[c.Tool]
-	if !a.verdict.AllowsGrants(settings.Grants) || !a.skill.TakesGrants(a.definition) || len(c.Files) > 0 {
+	if len(a.policies) > 0 || a.open != nil || !a.verdict.AllowsGrants(settings.Grants) || !a.skill.TakesGrants(a.definition) || len(c.Files) > 0 {
 		return nil, nil
 	}
 	book, err := s.Agents.Grants(ctx)

@@ -210,6 +210,10 @@ func TestRuleConditionIsTyped(t *testing.T) {
 		`args.m < 1.0`: "tool write of skill files",
 		`args.n < 1`:   "1.0",
 		`args.n <`:     "1:",
+
+		`spent("m", "1h") < 1.0`: "1:7: args has no field m",
+		`spent("n", "1h") < 1`:   "1:18: cannot compare a number with an integer: write 1.0",
+		`calls("1 hour") < 1`:    "1:7: the window must be",
 	} {
 		_, err := w.agents.SetRule(t.Context(), audit.System(), rule.Spec{Name: "r", Tools: []string{"write"}, When: when, Effect: rule.Allow}, nil)
 		invalid, ok := errors.AsType[*fault.InvalidError](err)

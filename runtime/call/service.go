@@ -113,6 +113,8 @@ type Service struct {
 	before      *registry.Memory[uuid.UUID, stateBefore]
 	direct      *batcher.Batcher[intakeItem]
 	gated       *batcher.Batcher[intakeItem]
+	counted     *batcher.Batcher[intakeItem] // of calls with an open verdict
+	remembering chan struct{}                // a place for each transaction that waits for the locks of [lockMemory] to claim a call
 	outcomes    *batcher.Batcher[move]
 	metrics     metrics
 	pulse       pulse
@@ -158,6 +160,7 @@ func New(cfg Config) (*Service, error) {
 		waking:      make(chan struct{}, max(cfg.Pool.Config().MaxConns/4, 1)),
 		dispatches:  make(chan struct{}, maxDispatches),
 		replays:     make(chan struct{}, 1),
+		remembering: make(chan struct{}, maxRemembering),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
@@ -203,6 +206,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	}
 	s.direct = batcher.New(s.running, s.intakeConfig())
 	s.gated = batcher.New(s.running, s.intakeConfig())
+	s.counted = batcher.New(s.running, s.intakeConfig())
 	s.outcomes = batcher.New(s.running, s.outcomesConfig())
 	s.background.Go(s.keepBeating)
 	s.background.Go(s.keepRecovering)
@@ -233,6 +237,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	if idle {
 		s.direct.Close()
 		s.gated.Close()
+		s.counted.Close()
 		s.outcomes.Close()
 	}
 	s.background.Wait()

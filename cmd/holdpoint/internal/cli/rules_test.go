@@ -164,6 +164,8 @@ func TestRulesTestRefuses(t *testing.T) {
 		"no tool":            {rules, "tests: [{skill: ledger, verdict: park}]", `tests[0].tool: must be the name of a tool`},
 		"a verdict":          {rules, "tests: [{skill: ledger, tool: pay, verdict: approve}]", `tests.yaml:1:36: tests[0].verdict: must be allow, park or deny`},
 		"a time":             {rules, "tests: [{skill: ledger, tool: pay, verdict: park, now: noon}]", `tests[0].now: must be a time`},
+		"an earlier call":    {rules, "tests: [{skill: ledger, tool: pay, verdict: park, earlier: [{ago: yesterday}]}]", `tests[0].earlier[0].ago: must be how long ago the call was sent`},
+		"a field of a sum":   {strings.Replace(rules, "args.amount <= 100.0", `'spent("amuont", "1h") < 1.0'`, 1), schema + tests, `rules[0].when: 1:7: args has no field amuont: did you mean amount? (tool pay of skill ledger)`},
 		"a schema's name":    {rules, "schema: {ledger: {}}\n" + tests, `schema.ledger: must be a skill and a tool`},
 		"a rule's effect":    {strings.Replace(rules, "allow", "approve", 1), tests, `holdpoint.yaml:1:69: rules[0].effect: must be allow, park or deny`},
 		"a name twice":       {"rules:\n  - {name: a, effect: park}\n  - {name: a, effect: deny}\n", tests, `holdpoint.yaml:3:6: rules[1].name: "a" is named twice`},

@@ -65,11 +65,15 @@ func policyShape() shape {
 // ruleTestsShape is the shape of a file with tests of rules.
 func ruleTestsShape() shape {
 	flag := shape{kind: boolean}
+	person := shape{kind: object, fields: map[string]shape{"id": {}, "email": {}, "name": {}, "groups": listOf(shape{})}}
 	return shape{kind: object, fields: map[string]shape{
 		"schema": dictionaryOf(shape{kind: free}),
 		"tests": listOf(shape{kind: object, fields: map[string]shape{
 			"name": {}, "rule": {}, "agent": {}, "skill": {}, "tool": {}, "arguments": {kind: free}, "now": {},
-			"principal":     {kind: object, fields: map[string]shape{"id": {}, "email": {}, "name": {}, "groups": listOf(shape{})}},
+			"principal": person,
+			"earlier": listOf(shape{kind: object, fields: map[string]shape{
+				"ago": {}, "agent": {}, "skill": {}, "tool": {}, "arguments": {kind: free}, "principal": person, "other_conversation": flag,
+			}}),
 			"claimed":       {kind: object, fields: map[string]shape{"read_only": flag, "destructive": flag, "idempotent": flag, "open_world": flag}},
 			"auto_approved": flag, "high_risk": flag, "matches": flag, "verdict": {},
 		}}),
