@@ -21,6 +21,8 @@ type Form struct {
 	Parts    []FormPart
 	Note     text.Message // beside the button
 	Check    *FormCheck   // nil: it can only be sent
+	Buttons  []FormButton // beside its own
+	Lead     templ.Component // above the fields; nil: nothing
 	Files    bool         // it sends files, or texts of that size
 }
 
@@ -30,6 +32,13 @@ func (f Form) encodingAttribute() templ.Attributes {
 		return templ.Attributes{"enctype": "multipart/form-data"}
 	}
 	return templ.Attributes{}
+}
+
+// FormButton sends the fields of a form to another address.
+type FormButton struct {
+	Name  string // data-testid
+	URL   string
+	Label text.Message
 }
 
 // FormCheck checks a form without saving it: with a button, and while it is typed if scripts run. The answer takes the place of the content
@@ -103,6 +112,7 @@ type Field struct {
 	Rows     int
 	Below    templ.Component // nil: nothing
 	Invalid  bool            // Below says why
+	Complete string          // the ID of a list of words that complete the text while it is typed; empty: none
 }
 
 // NowValue is the value that another person saved meanwhile.
@@ -199,6 +209,9 @@ func (f Field) inputAttributes() templ.Attributes {
 	}
 	if ids := f.describedBy(); ids != "" {
 		a["aria-describedby"] = ids
+	}
+	if f.Complete != "" {
+		a["data-complete"], a["aria-autocomplete"] = f.Complete, "list"
 	}
 	return a
 }

@@ -22,7 +22,8 @@ type SignInProvider struct {
 
 // Invited is an invitation that can be redeemed.
 type Invited struct {
-	Name, Roles string
+	Name  string
+	Roles text.Message
 	Key         string          // its secret; empty: the provider's sign-in redeems it
 	Provider    *SignInProvider // must confirm the person; nil: not needed
 	Account     string          // that the provider must confirm

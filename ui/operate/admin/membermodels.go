@@ -20,7 +20,8 @@ type Members struct {
 
 // InvitationRow is an open invitation.
 type InvitationRow struct {
-	ID, Name, For, Issuer, Roles, By string
+	ID, Name, For, Issuer, By string
+	Roles text.Message
 	Ends                             time.Time
 }
 
@@ -89,7 +90,7 @@ type Grant struct {
 type TokenRow struct {
 	ID      string
 	Hint    string
-	Roles   string
+	Roles   text.Message
 	Agents  text.Message
 	Created time.Time
 	Ends    time.Time
