@@ -189,7 +189,7 @@ func (p *Program) Match(ctx context.Context, in *Activation) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	out, err := p.evaluate(ctx, &bindings{in, p.root})
+	out, err := p.runProgram(ctx, &bindings{in, p.root})
 	if err != nil {
 		return false, p.explainEvaluation(err)
 	}
@@ -200,8 +200,8 @@ func (p *Program) Match(ctx context.Context, in *Activation) (bool, error) {
 	return bool(answer), nil
 }
 
-// evaluate runs the program. Only loops look at the clock; everything else is bounded by the length of the condition and its cost.
-func (p *Program) evaluate(ctx context.Context, vars *bindings) (ref.Val, error) {
+// runProgram runs the program. Only loops look at the clock; everything else is bounded by the length of the condition and its cost.
+func (p *Program) runProgram(ctx context.Context, vars *bindings) (ref.Val, error) {
 	if !p.loops {
 		out, _, err := p.program.Eval(vars)
 		return out, err

@@ -123,9 +123,9 @@ func (d *describer) describeCondition(e ast.Expr, not bool) Phrase {
 		if name == operators.LogicalOr {
 			form = FormOr
 		}
-		return deny(Phrase{Form: form, Parts: d.joinConditions(name, e, nil)}, not)
+		return negatePhrase(Phrase{Form: form, Parts: d.joinConditions(name, e, nil)}, not)
 	case operators.Conditional:
-		return deny(Phrase{Form: FormIf, Parts: []Phrase{d.describeCondition(args[0], false), d.describeCondition(args[1], false), d.describeCondition(args[2], false)}}, not)
+		return negatePhrase(Phrase{Form: FormIf, Parts: []Phrase{d.describeCondition(args[0], false), d.describeCondition(args[1], false), d.describeCondition(args[2], false)}}, not)
 	case operators.Equals, operators.NotEquals:
 		return d.describeEquality(args[0], args[1], not != (name == operators.NotEquals))
 	case operators.In:
@@ -143,8 +143,8 @@ func (d *describer) describeCondition(e ast.Expr, not bool) Phrase {
 	return phrase
 }
 
-// deny returns the opposite of a phrase whose form has none.
-func deny(p Phrase, not bool) Phrase {
+// negatePhrase returns the opposite of a phrase whose form has none.
+func negatePhrase(p Phrase, not bool) Phrase {
 	if not {
 		return Phrase{Form: FormFalse, Parts: []Phrase{p}}
 	}
@@ -254,7 +254,7 @@ func (d *describer) describeMacro(macro ast.Expr, not bool) Phrase {
 			p.Not = not
 			return p
 		}
-		return deny(p, not)
+		return negatePhrase(p, not)
 	}
 	return Phrase{Form: FormTrue, Not: not, Parts: []Phrase{d.describeValue(macro)}}
 }
@@ -417,10 +417,12 @@ var (
 	macroForms = map[string]bool{operators.Filter: true, operators.Map: true}
 )
 
-func (d *describer) keepCode(e ast.Expr) Phrase { return Phrase{Form: FormCode, Value: d.unparse(e)} }
+func (d *describer) keepCode(e ast.Expr) Phrase {
+	return Phrase{Form: FormCode, Value: d.writeSource(e)}
+}
 
-// unparse returns the text of an expression on one line.
-func (d *describer) unparse(e ast.Expr) string {
+// writeSource returns the text of an expression on one line.
+func (d *describer) writeSource(e ast.Expr) string {
 	text, err := parser.Unparse(e, d.info, parser.EscapeIdentifiers(true), parser.WrapOnColumn(2*MaxSource))
 	if err != nil {
 		return "?"

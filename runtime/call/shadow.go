@@ -28,7 +28,7 @@ type ShadowRecord struct {
 	Since    time.Time // older calls were not considered
 	Complete bool      // these are all calls since the rule says what it says
 	Matched  int
-	Failed   int             // of these, calls for which the condition could not be evaluated
+	Failed   int              // of these, calls for which the condition could not be evaluated
 	Outcomes [3]ShadowOutcome // of the calls that would have been allowed, parked and denied
 	// Rejected are the calls that it would have allowed and a reviewer rejected, the newest first, at most [MaxShadowShown].
 	Rejected []ShadowCall

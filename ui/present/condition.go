@@ -59,7 +59,9 @@ func ofTwo(form func(value, other text.Message) text.Message) teller {
 }
 
 func ofThree(form func(first, second, third text.Message) text.Message) teller {
-	return func(_ *condition.Phrase, parts []text.Message) text.Message { return form(parts[0], parts[1], parts[2]) }
+	return func(_ *condition.Phrase, parts []text.Message) text.Message {
+		return form(parts[0], parts[1], parts[2])
+	}
 }
 
 // ofValue is for forms with a value that is shown as code.

@@ -19,11 +19,11 @@ type Form struct {
 	Problems []FormProblem
 	Revision string // of the edited object; empty for a new one
 	Parts    []FormPart
-	Note     text.Message // beside the button
-	Check    *FormCheck   // nil: it can only be sent
-	Buttons  []FormButton // beside its own
+	Note     text.Message    // beside the button
+	Check    *FormCheck      // nil: it can only be sent
+	Buttons  []FormButton    // beside its own
 	Lead     templ.Component // above the fields; nil: nothing
-	Files    bool         // it sends files, or texts of that size
+	Files    bool            // it sends files, or texts of that size
 }
 
 // encodingAttribute selects multipart for a form with files. Long texts grow least with it, too.

@@ -21,8 +21,8 @@ type Members struct {
 // InvitationRow is an open invitation.
 type InvitationRow struct {
 	ID, Name, For, Issuer, By string
-	Roles text.Message
-	Ends                             time.Time
+	Roles                     text.Message
+	Ends                      time.Time
 }
 
 // NewInvitation is the form that makes an invitation.
