@@ -10,7 +10,8 @@
 //	{tool:html}    a [templ.Component]
 //
 // The other languages have the same texts with the same arguments, in their own plural forms; TestLanguagesAreComplete checks this.
-// A brace itself is written twice. The texts of script.yaml are for scripts, which get them by [Scripts], and have no functions.
+// A brace itself is written twice. The texts of script.yaml are for scripts, which get them by [Scripts], and those of fault.yaml are
+// found by [Fault]; they have no functions.
 // The package knows neither the pages nor the values that they show.
 package text
 

@@ -376,5 +376,5 @@ func listFields(tools []agent.ToolCheck) []Field {
 }
 
 func describeProblem(p condition.Problem) text.Message {
-	return text.RulesProblemAt(p.Line, p.Column, p.Message)
+	return text.RulesProblemAt(p.Line, p.Column, text.Fault(p.Message))
 }
