@@ -2123,7 +2123,7 @@ type RotationRequest struct {
 
 // Rule is a schema of the API.
 type Rule struct {
-	Agents    []string      `json:"agents"`
+	Agents    []string      `json:"agents,omitzero"`
 	ChangedAt time.Time     `json:"changed_at"`
 	ChangedBy *PersonName   `json:"changed_by"`
 	Effect    string        `json:"effect"`
@@ -2132,8 +2132,9 @@ type Rule struct {
 	Mode      string        `json:"mode"`
 	Name      string        `json:"name"`
 	Revision  int64         `json:"revision"`
-	Skills    []string      `json:"skills"`
-	Tools     []string      `json:"tools"`
+	Shadow    *RuleShadow   `json:"shadow"`
+	Skills    []string      `json:"skills,omitzero"`
+	Tools     []string      `json:"tools,omitzero"`
 	Warnings  []RuleWarning `json:"warnings"`
 	When      string        `json:"when"`
 }
@@ -2210,6 +2211,38 @@ type RuleRequest struct {
 	When     *string  `json:"when,omitzero"`
 }
 
+// RuleShadow is a schema of the API.
+type RuleShadow struct {
+	Complete bool                `json:"complete"`
+	Failed   int64               `json:"failed"`
+	Matched  int64               `json:"matched"`
+	Outcomes []RuleShadowOutcome `json:"outcomes"`
+	Rejected []RuleShadowCall    `json:"rejected"`
+	Since    time.Time           `json:"since"`
+}
+
+// RuleShadowCall is a schema of the API.
+type RuleShadowCall struct {
+	Agent     string    `json:"agent"`
+	CallID    string    `json:"call_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Skill     string    `json:"skill"`
+	Tool      string    `json:"tool"`
+}
+
+// RuleShadowOutcome is a schema of the API.
+type RuleShadowOutcome struct {
+	Approved  int64  `json:"approved"`
+	Calls     int64  `json:"calls"`
+	Cancelled int64  `json:"cancelled"`
+	Edited    int64  `json:"edited"`
+	Expired   int64  `json:"expired"`
+	NotAsked  int64  `json:"not_asked"`
+	Rejected  int64  `json:"rejected"`
+	Waiting   int64  `json:"waiting"`
+	Would     string `json:"would"`
+}
+
 // RuleSpec is a schema of the API.
 type RuleSpec struct {
 	Agents   []string `json:"agents,omitzero"`
@@ -2233,13 +2266,13 @@ type RuleVersion struct {
 
 // RuleVersionSpec is a schema of the API.
 type RuleVersionSpec struct {
-	Agents   []string `json:"agents"`
+	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
 	HighRisk bool     `json:"high_risk"`
 	Message  *string  `json:"message"`
 	Mode     string   `json:"mode"`
-	Skills   []string `json:"skills"`
-	Tools    []string `json:"tools"`
+	Skills   []string `json:"skills,omitzero"`
+	Tools    []string `json:"tools,omitzero"`
 	When     string   `json:"when"`
 }
 

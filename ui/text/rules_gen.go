@@ -385,9 +385,6 @@ func RulesShadowNone(time templ.Component) templ.Component {
 	return newHTML("rules.ShadowNone", argument{"time", time})
 }
 
-// RulesShadowMatched is "It matched {n:count} call." or "It matched {n:count} calls.".
-func RulesShadowMatched(n int) Message { return newMessage("rules.ShadowMatched", argument{"n", n}) }
-
 // RulesShadowSince is "Calls since {time:html}".
 func RulesShadowSince(time templ.Component) templ.Component {
 	return newHTML("rules.ShadowSince", argument{"time", time})
