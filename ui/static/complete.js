@@ -53,10 +53,12 @@ function open(words) {
 	announce(say("Found", { n: list.childElementCount }));
 }
 
-function choose(option) {
-	chosen()?.removeAttribute("aria-selected");
-	option?.setAttribute("aria-selected", "true");
-	if (option) field.setAttribute("aria-activedescendant", option.id);
+function choose(chosen) {
+	for (const option of options()) {
+		option.setAttribute("aria-selected", option === chosen);
+		option.className = option === chosen ? "badge info" : "";
+	}
+	if (chosen) field.setAttribute("aria-activedescendant", chosen.id);
 	else field.removeAttribute("aria-activedescendant");
 }
 
