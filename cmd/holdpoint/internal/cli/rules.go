@@ -87,7 +87,7 @@ func formatScope(agents, skills, tools []string) string {
 func (e *Env) showRule(r *client.Rule) error {
 	pairs := []string{
 		"Rule", r.Name, "Effect", formatEffect(r.Effect, r.HighRisk), "Mode", r.Mode, "About", formatScope(r.Agents, r.Skills, r.Tools),
-		"Message", value(r.Message), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
+		"Message", value(r.Message), "Policy", value(r.Policy), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
 	}
 	for _, w := range r.Warnings {
 		pairs = append(pairs, "Does not fit", w.Skill+": "+w.Tool+": "+w.Message)
@@ -154,7 +154,7 @@ func ruleFields(rules []client.AppliedRule) []string {
 }
 
 func newRulesSetCmd(e *Env) *cobra.Command {
-	var file, when, effect, mode, message string
+	var file, when, effect, mode, message, policy string
 	var agents, skills, tools []string
 	var highRisk bool
 	var revision int64
@@ -179,10 +179,11 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 	flags.StringVar(&mode, "mode", "", "enforce, shadow or off")
 	flags.StringVar(&message, "message", "", "tells the model why a call was denied")
 	flags.BoolVar(&highRisk, "high-risk", false, "allow also calls of tools that are marked as high risk")
+	flags.StringVar(&policy, "policy", "", `approval policy of the calls that it parks; "" is none`)
 	flags.Int64Var(&revision, "revision", 0, "change only the rule of this revision; 0: only if there is none")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		changes := map[string]any{
-			"agent": agents, "skill": skills, "tool": tools, "when": when, "effect": effect, "mode": mode, "message": message, "high-risk": highRisk,
+			"agent": agents, "skill": skills, "tool": tools, "when": when, "effect": effect, "mode": mode, "message": message, "high-risk": highRisk, "policy": policy,
 		}
 		for flag := range changes {
 			if !flags.Changed(flag) {
