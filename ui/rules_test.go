@@ -335,7 +335,7 @@ func TestRuleJourney(t *testing.T) {
 	p.WaitGone("condition-problem")
 	p.WaitText("says", `the argument filename is "x.csv"`)
 	p.Click("replay")
-	p.WaitText("replay-row", "rejected")
+	p.WaitText("replay-row", "Rejected")
 	if got := browsertest.Eval[string](p, `document.querySelector("[data-testid=replay-row] a").getAttribute("href")`); got != callPath(recorded) {
 		t.Errorf("the replay lists %s, want %s", got, callPath(recorded))
 	}
@@ -346,7 +346,7 @@ func TestRuleJourney(t *testing.T) {
 	p.Go(w.server.URL + callPath(tried))
 	p.WaitText("applied-rule", "It would have denied this call.")
 	p.ClickOn("[data-testid=applied-rule] a")
-	p.WaitText("shadow-row", "Allowed")
+	p.WaitText("shadow-row", "allowed")
 	p.Click("edit")
 	p.Wait("rule-form")
 	choose("mode", "enforce")
