@@ -13,7 +13,7 @@ const brokenWords = `(() => {
 	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 	for (let node; (node = walker.nextNode());) {
 		const parent = node.parentElement;
-		if (parent.closest("code, pre, svg, script, noscript, textarea, .value, .source, .origin, .cut small") || !parent.checkVisibility()) continue;
+		if (parent.closest("bdi, code, pre, svg, script, noscript, textarea, .value, .source, .origin, .cut small") || !parent.checkVisibility()) continue;
 		for (const word of node.data.matchAll(/[\p{L}\p{N}_’']{2,}/gu)) {
 			range.setStart(node, word.index);
 			range.setEnd(node, word.index + word[0].length);
