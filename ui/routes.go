@@ -185,6 +185,7 @@ func (u *UI) ruleRoutes() []Route {
 		{"GET /rules/new", operators(), u.rules.NewRule},
 		{"POST /rules/new", operators(), u.rules.CreateRule},
 		{"POST /rules/check", operators(), u.rules.CheckRule},
+		{"POST /rules/replay", operators(), u.rules.ReplayRule},
 		{"GET /rules/named/{name}", both(), u.rules.ShowRule},
 		{"GET /rules/named/{name}/edit", operators(), u.rules.EditRule},
 		{"POST /rules/named/{name}/edit", operators(), u.rules.SaveRule},

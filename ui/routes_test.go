@@ -134,6 +134,7 @@ var may = map[string]string{
 	"GET /rules/new":                  "o",
 	"POST /rules/new":                 "o",
 	"POST /rules/check":               "o",
+	"POST /rules/replay":              "o",
 	"GET /rules/named/{name}":         "or",
 	"GET /rules/named/{name}/edit":    "o",
 	"POST /rules/named/{name}/edit":   "o",

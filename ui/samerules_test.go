@@ -137,6 +137,7 @@ var sameAs = map[string]string{
 	"GET /rules/new":                  "PUT rules/x",
 	"POST /rules/new":                 "PUT rules/x",
 	"POST /rules/check":               "", // in the API also for those who may only read
+	"POST /rules/replay":              "", // likewise
 	"GET /rules/named/{name}":         "GET rules/x/history",
 	"GET /rules/named/{name}/edit":    "PUT rules/x",
 	"POST /rules/named/{name}/edit":   "PUT rules/x",

@@ -214,6 +214,11 @@ func (h *house) scenes() []scene {
 		{name: "grants", route: "GET /grants", path: "/grants", ready: "grant-row"},
 		{name: "grants-for-reviewer", route: "GET /grants", path: "/grants?all=1", who: "jonas", ready: "grant-row"},
 		{name: "grant", route: "GET /grants/{id}", path: "/grants/" + h.grant.String(), ready: "grant"},
+		{name: "rule-replay", route: "GET /rules/named/{name}/edit", path: "/rules/named/large-payments/edit", ready: "rule-form", do: func(p *browsertest.Page) {
+			browsertest.Eval[string](p, `document.querySelector("#f-effect").value = "deny"`)
+			p.Click("replay")
+			p.Wait("replay-result")
+		}},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
 		{name: "sign-in-link", path: h.createLink("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},

@@ -191,7 +191,7 @@ func (p *Program) Match(ctx context.Context, in *Activation, known Answers) (boo
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	out, err := p.evaluate(ctx, &bindings{in, p.root, known})
+	out, err := p.runProgram(ctx, &bindings{in, p.root, known})
 	if err != nil {
 		return false, p.explainEvaluation(err)
 	}
@@ -202,8 +202,8 @@ func (p *Program) Match(ctx context.Context, in *Activation, known Answers) (boo
 	return bool(answer), nil
 }
 
-// evaluate runs the program. Only loops look at the clock; everything else is bounded by the length of the condition and its cost.
-func (p *Program) evaluate(ctx context.Context, vars *bindings) (ref.Val, error) {
+// runProgram runs the program. Only loops look at the clock; everything else is bounded by the length of the condition and its cost.
+func (p *Program) runProgram(ctx context.Context, vars *bindings) (ref.Val, error) {
 	if !p.loops {
 		out, _, err := p.program.Eval(vars)
 		return out, err

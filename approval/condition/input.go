@@ -132,7 +132,7 @@ type bindings struct {
 func (b *bindings) ResolveName(name string) (any, bool) {
 	switch name {
 	case "args":
-		value, err := b.root.convert(b.arguments)
+		value, err := b.root.convertNode(b.arguments)
 		if err != nil {
 			return types.WrapErr(err), true
 		}

@@ -149,7 +149,7 @@ func ParseWindow(text string) (time.Duration, error) {
 			return window, nil
 		}
 	}
-	return 0, fmt.Errorf(`the window must be a number of s, m, h or d from 1s to 31d, such as "1h", not %q`, clip(text))
+	return 0, fmt.Errorf(`the window must be a number of s, m, h or d from 1s to 31d, such as "1h", not %q`, clipText(text))
 }
 
 // memoryMacros returns the macros that write the internal functions. The type of a sum is that of the schema's field.
@@ -223,7 +223,7 @@ func checkQuery(eh cel.MacroExprFactory, args []ast.Expr, window, of string) *co
 	}
 	groups := []string{OfAgent, OfPrincipal, OfTool}
 	if len(args) > 1 && !slices.Contains(groups, of) {
-		return eh.NewError(args[1].ID(), fmt.Sprintf("unknown group %q%s", clip(of), suggestText(of, groups)))
+		return eh.NewError(args[1].ID(), fmt.Sprintf("unknown group %q%s", clipText(of), suggestText(of, groups)))
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ const maxFieldDepth = 20
 func (s *Schema) findShape(path string) (*shape, error) {
 	names := strings.Split(path, ".")
 	if slices.Contains(names, "") || len(names) > maxFieldDepth {
-		return nil, fmt.Errorf(`the field must be the path of an argument, such as "amount" or "payment.amount", not %q`, clip(path))
+		return nil, fmt.Errorf(`the field must be the path of an argument, such as "amount" or "payment.amount", not %q`, clipText(path))
 	}
 	at := s.root
 	for i, name := range names {
@@ -272,15 +272,15 @@ func (s *Schema) findShape(path string) (*shape, error) {
 			field := at.fields[name]
 			if field == nil {
 				if i == 0 && name == "args" && len(names) > 1 {
-					return nil, fmt.Errorf("the field is written without args: %q", clip(strings.TrimPrefix(path, "args.")))
+					return nil, fmt.Errorf("the field is written without args: %q", clipText(strings.TrimPrefix(path, "args.")))
 				}
-				return nil, fmt.Errorf("%s has no field %s%s", at.path, clip(name), suggest(name, at.fieldNames()))
+				return nil, fmt.Errorf("%s has no field %s%s", at.path, clipText(name), suggestName(name, at.fieldNames()))
 			}
 			at = field
 		case mapKind, untyped:
 			at = at.elem
 		case stringKind, integerKind, numberKind, booleanKind, listKind:
-			return nil, fmt.Errorf("%s is %s, and has no field %s", at.path, at.describeKind(), clip(name))
+			return nil, fmt.Errorf("%s is %s, and has no field %s", at.path, at.describeKind(), clipText(name))
 		}
 	}
 	return at, nil
@@ -340,7 +340,7 @@ func (p *Program) NewTally(q Query) *Tally {
 	return t
 }
 
-func (t *Tally) path() string { return "args." + clip(t.query.Field) }
+func (t *Tally) path() string { return "args." + clipText(t.query.Field) }
 
 // Share is what one call adds to a tally.
 type Share struct {

@@ -17,8 +17,8 @@ import (
 // badValue is a value that no expression may use.
 type badValue struct{ err error }
 
-// convert returns the value of a node by a shape: a value of CEL, []any or map[string]any.
-func (s *shape) convert(n *node) (any, error) {
+// convertNode returns the value of a node by a shape: a value of CEL, []any or map[string]any.
+func (s *shape) convertNode(n *node) (any, error) {
 	if n.kind == invalid {
 		return nil, newValueError("%s %s", s.path, n.bad)
 	}
@@ -26,7 +26,7 @@ func (s *shape) convert(n *node) (any, error) {
 		if s.nullable || s.kind == untyped {
 			return n.scalar, nil
 		}
-		return nil, s.mismatch(n)
+		return nil, s.newMismatch(n)
 	}
 	switch s.kind {
 	case untyped:
@@ -52,7 +52,7 @@ func (s *shape) convert(n *node) (any, error) {
 			return s.convertNested(n), nil
 		}
 	}
-	return nil, s.mismatch(n)
+	return nil, s.newMismatch(n)
 }
 
 func (s *shape) convertUntyped(n *node) (any, error) {
@@ -156,14 +156,14 @@ func foldCase(name string) string {
 }
 
 func (s *shape) convertElement(n *node) any {
-	value, err := s.convert(n)
+	value, err := s.convertNode(n)
 	if err != nil {
 		return badValue{err}
 	}
 	return value
 }
 
-func (s *shape) mismatch(n *node) error {
+func (s *shape) newMismatch(n *node) error {
 	return newValueError("%s must be %s, not %s", s.path, s.describeKind(), n.describeKind())
 }
 

@@ -75,6 +75,7 @@ var twins = map[string]twin{
 
 	"POST /rules/new":                 {operation: "setRule", command: "rules set"},
 	"POST /rules/check":               {operation: "checkRule", command: "rules check"},
+	"POST /rules/replay":              {operation: "replayRule", command: "rules replay"},
 	"POST /rules/named/{name}/edit":   {operation: "setRule", command: "rules set"},
 	"POST /rules/named/{name}/delete": {operation: "deleteRule", command: "rules delete"},
 

@@ -151,6 +151,19 @@ func (s *Service) DeleteRule(ctx context.Context, by audit.Actor, name string) e
 	return nil
 }
 
+// QueueConditions adds the read of the conditions of versions of rules to a batch, by the rules' names. A version without a condition is left out.
+func QueueConditions(batch *pgx.Batch, applied []rule.Applied, into map[string]string) {
+	names, revisions := make([]string, len(applied)), make([]int64, len(applied))
+	for i := range applied {
+		names[i], revisions[i] = applied[i].Name, applied[i].Revision
+	}
+	batch.Queue(`SELECT name, spec->>'when' FROM rules WHERE revision = ANY($1) AND name = ANY($2) AND spec->>'when' <> ''`, revisions, names).Query(func(rows pgx.Rows) error {
+		var name, when string
+		_, err := pgx.ForEachRow(rows, []any{&name, &when}, func() error { into[name] = when; return nil })
+		return err
+	})
+}
+
 // checkRule reports the invalid fields of a normalized rule. A condition that no tool makes wrong is compiled for arguments of any shape.
 func (r report) checkRule(spec rule.Spec) {
 	invalid := spec.Check()

@@ -389,6 +389,18 @@ func (r *replayer) readContext(ctx context.Context, calls []replayedCall) (map[u
 	return decided, definitions, nil
 }
 
+// restoreSettings returns the verdict of operators' settings on a call of the past, without that of rules. parkedBy is why it was parked; open tells
+// whether its skill is auto-approved now.
+func restoreSettings(c *replayedCall, parkedBy approval.Rule, open bool) approval.Verdict {
+	switch allowed := slices.ContainsFunc(c.rules, func(a rule.Applied) bool { return a.Mode == rule.Enforce && a.Effect == rule.Allow }); {
+	case c.gated && parkedBy != approval.RuleParked && parkedBy != approval.RuleFailed && parkedBy != "":
+		return approval.Verdict{Action: approval.Park, Rule: parkedBy}
+	case !open || allowed:
+		return approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}
+	}
+	return approval.Verdict{Action: approval.Allow, Rule: approval.RuleAutoApproved}
+}
+
 // noteVerdict compares the verdict that a call got with the one that it would get.
 func (r *replayer) noteVerdict(c *replayedCall, subject rule.Subject, decided approval.Approval, applied []rule.Applied) {
 	if len(applied) > 0 && applied[0].Failure != "" {
@@ -396,13 +408,7 @@ func (r *replayer) noteVerdict(c *replayedCall, subject rule.Subject, decided ap
 	} else if len(applied) > 0 {
 		r.found.Matched++
 	}
-	settings := approval.Verdict{Action: approval.Allow, Rule: approval.RuleAutoApproved}
-	switch allowed := slices.ContainsFunc(c.rules, func(a rule.Applied) bool { return a.Mode == rule.Enforce && a.Effect == rule.Allow }); {
-	case c.gated && decided.Rule != approval.RuleParked && decided.Rule != approval.RuleFailed && decided.Rule != "":
-		settings = approval.Verdict{Action: approval.Park, Rule: decided.Rule}
-	case !r.open[c.skillID] || allowed:
-		settings = approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}
-	}
+	settings := restoreSettings(c, decided.Rule, r.open[c.skillID])
 	name := r.book.Rules[0].Name
 	others := slices.DeleteFunc(slices.Clone(c.rules), func(a rule.Applied) bool { return a.Name == name })
 	before, after := rule.Combine(settings, c.rules), rule.Combine(settings, append(others, applied...))

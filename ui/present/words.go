@@ -148,13 +148,20 @@ func DescribeRule(rule approval.Rule) text.Message {
 	return text.Literal(string(rule))
 }
 
-// RoleList lists roles.
-func RoleList(roles []identity.Role) string {
-	list := make([]string, len(roles))
+// RoleList lists roles. Without one, it is the zero value.
+func RoleList(roles []identity.Role) text.Message {
+	list := make([]text.Message, len(roles))
 	for i, role := range roles {
-		list[i] = string(role)
+		switch role {
+		case identity.Reviewer:
+			list[i] = text.MemberReviewer()
+		case identity.Operator:
+			list[i] = text.MemberOperator()
+		default:
+			list[i] = text.Literal(string(role))
+		}
 	}
-	return strings.Join(list, ", ")
+	return text.Join(", ", list...)
 }
 
 // Beside returns the limits of the text beside a call that needs a decision.

@@ -58,7 +58,9 @@ type subject struct {
 	edited     bool // call has the arguments of an edit in preview
 	proposing  bool // the edit in preview needs a second reviewer
 
-	tally     *call.Tally          // the votes; nil: the call has no policies
+	tally      *call.Tally       // the votes; nil: the call has no policies
+	conditions map[string]string // of the rules that judged the call, by their names
+
 	questions []call.AskedQuestion // of the call's server
 	evidence  []evidence.Entry     // about the arguments of a pending call
 
@@ -120,6 +122,9 @@ func (h *reader) completeSubject(ctx context.Context, s *subject, batch *pgx.Bat
 	s.people = map[uuid.UUID]identity.Person{}
 	involved, others := s.listPeople()
 	identity.QueuePeople(batch, slices.Concat(involved, others), s.people)
+	if s.conditions = map[string]string{}; len(s.call.Rules) > 0 {
+		agent.QueueConditions(batch, s.call.Rules, s.conditions)
+	}
 	if s.hidden > 0 {
 		audit.QueueLast(batch, s.call.ID, reader, audit.CallRevealed, &shown)
 	}

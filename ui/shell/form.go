@@ -178,11 +178,11 @@ func FaultsOf(err error) (Faults, bool) {
 func (f *Faults) ShowIn(form *view.Form, secretsLost bool) {
 	for _, one := range *f {
 		field := findField(form, one.Name)
-		summary := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, one.Expected)}
+		summary := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, text.Fault(one.Expected))}
 		if field != nil {
-			summary.Field, summary.Text = view.FieldID(field.Name), text.FormFieldInvalid(field.Label, one.Expected)
+			summary.Field, summary.Text = view.FieldID(field.Name), text.FormFieldInvalid(field.Label, text.Fault(one.Expected))
 			if name := findPairName(field, one.Name); name != "" {
-				summary.Text = text.FormPairInvalid(field.Label, name, one.Expected)
+				summary.Text = text.FormPairInvalid(field.Label, name, text.Fault(one.Expected))
 			}
 			showFault(field, one)
 		}
@@ -225,7 +225,7 @@ func showFault(field *view.Field, invalid fault.Field) {
 	if name != "" {
 		invalid.Expected = name + " " + invalid.Expected
 	}
-	field.Problem = text.Join("; ", field.Problem, text.Literal(invalid.Expected))
+	field.Problem = text.Join("; ", field.Problem, text.Fault(invalid.Expected))
 }
 
 func joinProblems(before, more string) string {

@@ -2,6 +2,7 @@
 // also works without it.
 
 import { countDown, countUp, now, setClock } from "./clock.js";
+import "./complete.js";
 import { copy } from "./copy.js";
 import { notify } from "./notify.js";
 import { keepFocus, noteFocus, tellDone, tellNew, tellOutcome, words } from "./outcome.js";

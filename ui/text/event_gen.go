@@ -647,6 +647,34 @@ func EventScheduleDeleted(who templ.Component, what templ.Component) templ.Compo
 // EventSchedule is "On-call calendar".
 func EventSchedule() Message { return newMessage("event.Schedule") }
 
+// EventGrantCreated is "{who:html} made {what:html}".
+func EventGrantCreated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.GrantCreated", argument{"who", who}, argument{"what", what})
+}
+
+// EventGrantConfirmed is "{who:html} confirmed {what:html}".
+func EventGrantConfirmed(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.GrantConfirmed", argument{"who", who}, argument{"what", what})
+}
+
+// EventGrantRevoked is "{who:html} revoked {what:html}".
+func EventGrantRevoked(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.GrantRevoked", argument{"who", who}, argument{"what", what})
+}
+
+// EventGrantUsedUp is "{what:html} was used up ({who:html})".
+func EventGrantUsedUp(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.GrantUsedUp", argument{"what", what}, argument{"who", who})
+}
+
+// EventGrantReviewed is "Some grants are unused or wide ({who:html})".
+func EventGrantReviewed(who templ.Component) templ.Component {
+	return newHTML("event.GrantReviewed", argument{"who", who})
+}
+
+// EventGrant is "a grant".
+func EventGrant() Message { return newMessage("event.Grant") }
+
 // EventApprovalVoted is "{who:html} approved {what:html}; more people have to".
 func EventApprovalVoted(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.ApprovalVoted", argument{"who", who}, argument{"what", what})

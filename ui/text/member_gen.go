@@ -62,8 +62,8 @@ func MemberKnownBy(subject templ.Component, issuer templ.Component) templ.Compon
 	return newHTML("member.KnownBy", argument{"subject", subject}, argument{"issuer", issuer})
 }
 
-// MemberRolesByCredential is "{roles} by token or link".
-func MemberRolesByCredential(roles string) Message {
+// MemberRolesByCredential is "{roles:text} by token or link".
+func MemberRolesByCredential(roles Message) Message {
 	return newMessage("member.RolesByCredential", argument{"roles", roles})
 }
 

@@ -29,7 +29,7 @@ const (
 type Person struct {
 	ID       string // separates their data in a shared browser
 	Name     string
-	Roles    string
+	Roles    text.Message
 	Operator bool
 }
 

@@ -20,8 +20,9 @@ type Members struct {
 
 // InvitationRow is an open invitation.
 type InvitationRow struct {
-	ID, Name, For, Issuer, Roles, By string
-	Ends                             time.Time
+	ID, Name, For, Issuer, By string
+	Roles                     text.Message
+	Ends                      time.Time
 }
 
 // NewInvitation is the form that makes an invitation.
@@ -89,7 +90,7 @@ type Grant struct {
 type TokenRow struct {
 	ID      string
 	Hint    string
-	Roles   string
+	Roles   text.Message
 	Agents  text.Message
 	Created time.Time
 	Ends    time.Time

@@ -105,7 +105,7 @@ func (h *MemberHandler) answerWithNewGrants(w http.ResponseWriter, r *http.Reque
 		keep(v, text.Message{})
 		v.Notice = &view.Notice{
 			Level: view.Warn, Title: text.MemberGrantChanged(),
-			Text: text.MemberGrantNow(valueOrNone(present.RoleList(m.GrantedRoles)), valueOrNone(strings.Join(m.GrantedTeams, ", "))),
+			Text: text.MemberGrantNow(orNone(present.RoleList(m.GrantedRoles)), valueOrNone(strings.Join(m.GrantedTeams, ", "))),
 		}
 	})
 }

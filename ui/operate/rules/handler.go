@@ -86,6 +86,9 @@ func (h *Handler) listRows(ctx context.Context) ([]Row, error) {
 			Name: v.Name, URL: present.RuleURL(v.Name), Scope: describeScope(v.Spec), When: joinLines(v.Spec.When), Badges: listBadges(v.Spec),
 			At: v.ChangedAt, By: present.PersonName(v.ChangedBy, names),
 		}
+		if v.Spec.When != "" {
+			rows[i].Says = present.DescribeCondition(v.Spec.When)
+		}
 		if n := misfits[v.Name]; n > 0 {
 			rows[i].Badges = append(rows[i].Badges, view.Badge{Word: text.RulesMisfits(n), Icon: "high", Level: view.Warn, Note: text.RulesMisfitsMeaning()})
 		}
@@ -122,6 +125,14 @@ func (h *Handler) ShowRule(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		v.addMisfits(found.Warnings(v.Name))
+	}
+	record, err := h.calls.ReadShadow(r.Context(), versions)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	if record != nil {
+		v.Shadow = presentShadow(record)
 	}
 	if r.Method == http.MethodGet && r.URL.Query().Get("done") == "saved" {
 		v.Notice = &view.Notice{Level: view.Good, Title: text.RulesDoneSaved(), Text: text.RulesDoneSavedNext()}

@@ -56,7 +56,7 @@ func presentRule(versions []agent.RuleVersion, names map[uuid.UUID]string, mayEd
 	if spec := newest.Spec; spec != nil {
 		v.Badges = listBadges(spec)
 		if spec.When != "" {
-			v.When = &hostile.Value{Head: hostile.ShowValue(spec.When)}
+			v.When, v.Says = &hostile.Value{Head: hostile.ShowValue(spec.When)}, present.DescribeCondition(spec.When)
 		}
 		v.Facts = []view.Fact{{Name: text.RulesScope(), Text: describeScope(spec)}}
 		if spec.Message != "" {
