@@ -118,33 +118,8 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 			return err
 		}
 		for _, group := range groups {
-			if allowed, err := s.settleVerdict(ctx, tx, group[0]); err != nil {
+			if err := s.recordGroup(ctx, tx, group); err != nil {
 				return err
-			} else if !allowed {
-				continue
-			}
-			fresh, err := s.insertWithin(ctx, tx, group)
-			if err != nil {
-				return err
-			}
-			if late := s.findStragglers(fresh); len(late) > 0 {
-				if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
-					return fmt.Errorf("note calls with old ids: %w", err)
-				}
-			}
-			if err := s.recordInserted(ctx, tx, fresh); err != nil {
-				return err
-			}
-			if err := recordFiles(ctx, tx, fresh); err != nil {
-				return err
-			}
-			for _, item := range fresh {
-				if item.begin == nil {
-					continue
-				}
-				if err := item.begin(ctx, tx, item.call); err != nil {
-					return err
-				}
 			}
 		}
 		failpoint.Hit(failpoint.SubmitBeforeCommit)
@@ -154,6 +129,37 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 		failpoint.Hit(failpoint.SubmitAfterCommit)
 	}
 	return err
+}
+
+// recordGroup records calls that are new and allowed, with all that belongs to them.
+func (s *Service) recordGroup(ctx context.Context, tx pgx.Tx, group []*intakeItem) error {
+	if allowed, err := s.settleVerdict(ctx, tx, group[0]); err != nil || !allowed {
+		return err
+	}
+	fresh, err := s.insertWithin(ctx, tx, group)
+	if err != nil {
+		return err
+	}
+	if late := s.findStragglers(fresh); len(late) > 0 {
+		if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
+			return fmt.Errorf("note calls with old ids: %w", err)
+		}
+	}
+	if err := s.recordInserted(ctx, tx, fresh); err != nil {
+		return err
+	}
+	if err := recordFiles(ctx, tx, fresh); err != nil {
+		return err
+	}
+	for _, item := range fresh {
+		if item.begin == nil {
+			continue
+		}
+		if err := item.begin(ctx, tx, item.call); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockOpen locks what the open verdicts of items count, and returns the groups of items that are recorded one after the other: those whose verdict
