@@ -118,7 +118,21 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 			return err
 		}
 		for _, group := range groups {
-			if err := s.recordGroup(ctx, tx, group); err != nil {
+			allowed, err := s.settleVerdict(ctx, tx, group[0])
+			if err != nil {
+				return err
+			}
+			if !allowed {
+				continue
+			}
+			fresh, err := s.insertWithin(ctx, tx, group)
+			if err != nil {
+				return err
+			}
+			if err := s.recordInserted(ctx, tx, fresh); err != nil {
+				return err
+			}
+			if err := s.recordRest(ctx, tx, fresh); err != nil {
 				return err
 			}
 		}
@@ -131,22 +145,12 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 	return err
 }
 
-// recordGroup records calls that are new and allowed, with all that belongs to them.
-func (s *Service) recordGroup(ctx context.Context, tx pgx.Tx, group []*intakeItem) error {
-	if allowed, err := s.settleVerdict(ctx, tx, group[0]); err != nil || !allowed {
-		return err
-	}
-	fresh, err := s.insertWithin(ctx, tx, group)
-	if err != nil {
-		return err
-	}
+// recordRest records what belongs to inserted calls besides their events, approvals and waits.
+func (s *Service) recordRest(ctx context.Context, tx pgx.Tx, fresh []*intakeItem) error {
 	if late := s.findStragglers(fresh); len(late) > 0 {
 		if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
 			return fmt.Errorf("note calls with old ids: %w", err)
 		}
-	}
-	if err := s.recordInserted(ctx, tx, fresh); err != nil {
-		return err
 	}
 	if err := recordFiles(ctx, tx, fresh); err != nil {
 		return err
