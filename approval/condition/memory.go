@@ -204,14 +204,17 @@ func (s *Schema) memoryMacros() cel.EnvOption {
 // readLiterals returns the texts of arguments, and empty ones for those that are left out.
 func readLiterals(eh cel.MacroExprFactory, args []ast.Expr, names ...string) ([]string, *common.Error) {
 	texts := make([]string, len(names))
-	for i, arg := range args {
-		if arg.Kind() == ast.LiteralKind {
-			if text, ok := arg.AsLiteral().(types.String); ok {
+	for i, name := range names {
+		if i == len(args) {
+			break
+		}
+		if args[i].Kind() == ast.LiteralKind {
+			if text, ok := args[i].AsLiteral().(types.String); ok {
 				texts[i] = string(text)
 				continue
 			}
 		}
-		return nil, eh.NewError(arg.ID(), names[i]+" must be a text in quotes")
+		return nil, eh.NewError(args[i].ID(), name+" must be a text in quotes")
 	}
 	return texts, nil
 }
@@ -355,7 +358,7 @@ func (t *Tally) DeletedShare() Share {
 	if t.query.Field == "" {
 		return Share{}
 	}
-	return Share{failure: fmt.Sprintf("%s: the arguments of an earlier call were deleted by age", t.query.Function)}
+	return Share{failure: t.query.Function + ": the arguments of an earlier call were deleted by age"}
 }
 
 // Read returns the share of a call.

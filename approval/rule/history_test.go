@@ -18,7 +18,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	programs := rule.NewPrograms(time.Now)
 	t.Cleanup(programs.Close)
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // G404: repeatable
+	random := rand.New(rand.NewPCG(3, 4))
 	start := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 	pick := func(names ...string) string { return names[random.IntN(len(names))] }
 	sent := make([]rule.Call, 600)

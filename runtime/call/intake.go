@@ -119,9 +119,11 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 			return err
 		}
 		for _, group := range groups {
-			if allowed, err := s.settleVerdict(ctx, tx, group[0]); err != nil {
+			allowed, err := s.settleVerdict(ctx, tx, group[0])
+			if err != nil {
 				return err
-			} else if !allowed {
+			}
+			if !allowed {
 				continue
 			}
 			fresh, err := s.insertWithin(ctx, tx, group)
@@ -131,24 +133,11 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 			if err != nil {
 				return err
 			}
-			if late := s.findStragglers(fresh); len(late) > 0 {
-				if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
-					return fmt.Errorf("note calls with old ids: %w", err)
-				}
-			}
 			if err := s.recordInserted(ctx, tx, fresh); err != nil {
 				return err
 			}
-			if err := recordFiles(ctx, tx, fresh); err != nil {
+			if err := s.recordRest(ctx, tx, fresh); err != nil {
 				return err
-			}
-			for _, item := range fresh {
-				if item.begin == nil {
-					continue
-				}
-				if err := item.begin(ctx, tx, item.call); err != nil {
-					return err
-				}
 			}
 		}
 		failpoint.Hit(failpoint.SubmitBeforeCommit)
@@ -158,6 +147,27 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 		failpoint.Hit(failpoint.SubmitAfterCommit)
 	}
 	return err
+}
+
+// recordRest records what belongs to inserted calls besides their events, approvals and waits.
+func (s *Service) recordRest(ctx context.Context, tx pgx.Tx, fresh []*intakeItem) error {
+	if late := s.findStragglers(fresh); len(late) > 0 {
+		if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
+			return fmt.Errorf("note calls with old ids: %w", err)
+		}
+	}
+	if err := recordFiles(ctx, tx, fresh); err != nil {
+		return err
+	}
+	for _, item := range fresh {
+		if item.begin == nil {
+			continue
+		}
+		if err := item.begin(ctx, tx, item.call); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockOpen locks what the open verdicts of items count, and returns the groups of items that are recorded one after the other: those whose verdict
