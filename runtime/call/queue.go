@@ -33,7 +33,7 @@ func (s *Service) ListApprovals(ctx context.Context, f QueueFilter) ([]Waiting, 
 	if len(approvals) > limit {
 		approvals, next = approvals[:limit], approvals[limit-1].CallID
 	}
-	waiting, err := s.withCalls(ctx, listColumns, approvals)
+	waiting, err := s.withCalls(ctx, approvals)
 	return waiting, next, err
 }
 
@@ -68,7 +68,7 @@ func (s *Service) ListQueue(ctx context.Context, f approval.QueueFilter) ([]Wait
 		approvals = approvals[:limit]
 		next = f.PositionOf(&approvals[limit-1])
 	}
-	waiting, err := s.withCalls(ctx, listColumns, approvals)
+	waiting, err := s.withCalls(ctx, approvals)
 	return waiting, next, err
 }
 
@@ -115,7 +115,7 @@ func (s *Service) ListSimilar(ctx context.Context, a *approval.Approval, limit i
 	if err != nil {
 		return nil, err
 	}
-	return s.withCalls(ctx, listColumns, approvals)
+	return s.withCalls(ctx, approvals)
 }
 
 // ReadPulse returns a value that changes when the queue changes. It is cheap.
@@ -134,7 +134,7 @@ func (s *Service) ListUnreviewed(ctx context.Context, limit int) ([]Waiting, err
 	if err != nil {
 		return nil, err
 	}
-	return s.withCalls(ctx, listColumns, approvals)
+	return s.withCalls(ctx, approvals)
 }
 
 // GetApproval returns an approval with its call, or approval.ErrNotFound. It expires an overdue one first, and locks nothing otherwise.
@@ -252,12 +252,12 @@ func (s *Service) withCall(ctx context.Context, a approval.Approval) (Waiting, e
 }
 
 // withCalls returns approvals with their calls, in the same order.
-func (s *Service) withCalls(ctx context.Context, columns string, approvals []approval.Approval) ([]Waiting, error) {
+func (s *Service) withCalls(ctx context.Context, approvals []approval.Approval) ([]Waiting, error) {
 	ids := make([]uuid.UUID, len(approvals))
 	for i := range approvals {
 		ids[i] = approvals[i].CallID
 	}
-	byID, err := s.readByID(ctx, columns, ids, s.fillNames)
+	byID, err := s.readByID(ctx, listColumns, ids, s.fillNames)
 	if err != nil {
 		return nil, fmt.Errorf("read calls of approvals: %w", err)
 	}
