@@ -36,7 +36,7 @@ type Route struct {
 
 // Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.connectionRoutes(),
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.changeRoutes(), u.connectionRoutes(),
 		u.memberRoutes(), u.settingsRoutes())
 }
 
@@ -186,6 +186,16 @@ func (u *UI) ruleRoutes() []Route {
 		{"POST /rules/named/{name}/edit", operators(), u.rules.SaveRule},
 		{"POST /rules/named/{name}/delete", operators(), u.rules.DeleteRule},
 		{"GET /rules/{form...}", both(), rules.ToRules},
+	}
+}
+
+// changeRoutes are about changes that wait for a second operator.
+func (u *UI) changeRoutes() []Route {
+	return []Route{
+		{"GET /changes", operators(), u.changes.ShowChanges},
+		{"GET /changes/{id}", operators(), u.changes.ShowChange},
+		{"POST /changes/{id}/approve", operators(), u.changes.Approve},
+		{"POST /changes/{id}/reject", operators(), u.changes.Reject},
 	}
 }
 

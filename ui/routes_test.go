@@ -130,6 +130,11 @@ var may = map[string]string{
 	"POST /rules/named/{name}/delete": "o",
 	"GET /rules/{form...}":            "or",
 
+	"GET /changes":               "o",
+	"GET /changes/{id}":          "o",
+	"POST /changes/{id}/approve": "o",
+	"POST /changes/{id}/reject":  "o",
+
 	"GET /connections":                  "or", // their own; operators all
 	"GET /connections/{id}":             "or",
 	"POST /connections/{id}/disconnect": "or",

@@ -133,6 +133,11 @@ var sameAs = map[string]string{
 	"POST /rules/named/{name}/delete": "DELETE rules/x",
 	"GET /rules/{form...}":            "GET rules",
 
+	"GET /changes":               "GET changes",
+	"GET /changes/{id}":          "GET changes/{id}",
+	"POST /changes/{id}/approve": "POST changes/{id}/approve",
+	"POST /changes/{id}/reject":  "POST changes/{id}/reject",
+
 	"GET /connections":                  "GET connections",
 	"GET /connections/{id}":             "GET connections/{id}",
 	"POST /connections/{id}/disconnect": "POST connections/{id}/disconnect",
@@ -180,7 +185,7 @@ func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	served, err := api.New(api.Config{
-		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, Control: w.control, Audit: w.db.Pool(),
 	})
 	check(t, err)
 	mux := http.NewServeMux()

@@ -73,6 +73,9 @@ var twins = map[string]twin{
 	"POST /rules/named/{name}/edit":   {operation: "setRule", command: "rules set"},
 	"POST /rules/named/{name}/delete": {operation: "deleteRule", command: "rules delete"},
 
+	"POST /changes/{id}/approve": {operation: "approveChange", command: "changes approve"},
+	"POST /changes/{id}/reject":  {operation: "rejectChange", command: "changes reject"},
+
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 
 	"POST /members":                   {operation: "createInvitation", command: "invitation create"},

@@ -84,12 +84,21 @@ const (
 	RuleDeleted Action = "rule.deleted"
 )
 
+// The actions on changes that wait for a second operator.
+const (
+	ChangeProposed Action = "change.proposed"
+	ChangeApproved Action = "change.approved"
+	ChangeRejected Action = "change.rejected"
+	ChangeStale    Action = "change.stale" // the thing had changed since the proposal
+)
+
 // The actions on people, their credentials and their exports.
 const (
 	PersonCreated           Action = "person.created"
 	PersonFirst             Action = "person.first" // a person took over from the bootstrap token
 	PersonClaimed           Action = "person.claimed"
 	PersonGranted           Action = "person.granted"
+	PersonLimited           Action = "person.limited" // the calls that a reviewer may decide
 	PersonBlocked           Action = "person.blocked"
 	PersonUnblocked         Action = "person.unblocked"
 	PersonLinked            Action = "person.linked"
@@ -172,7 +181,7 @@ func (a Action) About() string {
 		return "skill"
 	case AgentCreated, AgentUpdated, AgentDeleted, AgentKeyCreated, AgentKeyRevoked, AssignmentCreated, AssignmentUpdated, AssignmentDeleted:
 		return KindAgent
-	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
+	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonLimited, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
 		TokenCreated, TokenRevoked, SessionCreated, SessionReauthenticated, SessionEnded, SignInLinkCreated, SignInLinkUsed,
 		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported, PersonExported, PersonErased:
 		return KindPerson
@@ -182,7 +191,8 @@ func (a Action) About() string {
 	case ConnectionNeeded, ConnectionUnneeded, ConnectionConnected, ConnectionDisconnected,
 		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
-		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted:
+		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
+		ChangeProposed, ChangeApproved, ChangeRejected, ChangeStale:
 		return a.Noun()
 	}
 	return ""

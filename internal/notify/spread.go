@@ -170,7 +170,7 @@ func readSubscribers(ctx context.Context, tx pgx.Tx) (map[uuid.UUID][]uuid.UUID,
 }
 
 // listConcerned returns the people to be notified of a call: the reviewers of its team, or all reviewers if it has no team or
-// no one in the team may decide. The principal may not decide, under any linked identity.
+// no one in the team may decide. The principal may not decide, under any linked identity, nor may reviewers whose limit excludes the call.
 func (s *Service) listConcerned(reviewers []identity.Eligible, sames map[uuid.UUID]uuid.UUID, e Event) []uuid.UUID {
 	self := func(person uuid.UUID) uuid.UUID {
 		if same, ok := sames[person]; ok {
@@ -179,7 +179,11 @@ func (s *Service) listConcerned(reviewers []identity.Eligible, sames map[uuid.UU
 		return person
 	}
 	var all, members []uuid.UUID
+	scope := identity.Scope{Teams: e.Teams, Skill: e.Skill, Agent: e.Agent}
 	for _, r := range reviewers {
+		if !r.Limit.Covers(scope) {
+			continue
+		}
 		if e.PrincipalID != uuid.Nil && self(r.Person) == self(e.PrincipalID) && !s.AllowSelfApproval {
 			continue
 		}

@@ -155,17 +155,25 @@ func (s *Service) DeleteRule(ctx context.Context, by audit.Actor, name string) e
 		if err != nil {
 			return err
 		}
-		if _, exists := rules[name]; !exists {
+		version, exists := rules[name]
+		if !exists {
 			return ErrNotFound
 		}
-		_, err = e.storeRule(ctx, name, nil)
-		e.recordChange(audit.RuleDeleted, ruleSubject(name), auditData(name, nil))
-		return err
+		if waits, err := e.proposeRule(ctx, version, name, nil); err != nil || waits {
+			return err
+		}
+		return e.deleteRule(ctx, name)
 	})
 	if err != nil {
 		return fmt.Errorf("delete rule %q: %w", name, err)
 	}
 	return nil
+}
+
+func (e *edit) deleteRule(ctx context.Context, name string) error {
+	_, err := e.storeRule(ctx, name, nil)
+	e.recordChange(audit.RuleDeleted, ruleSubject(name), auditData(name, nil))
+	return err
 }
 
 // readRules reads the rules by name.
@@ -180,7 +188,8 @@ func (e *edit) readRules(ctx context.Context) (map[string]RuleVersion, error) {
 	return rules, err
 }
 
-// setRule stores a checked rule, if it differs from the one of its name in rules, and updates rules. It adds a field to the report if there
+// setRule stores a checked rule, if it differs from the one of its name in rules, and updates rules. Under dual control, one that loosens
+// waits. It adds a field to the report if there
 // are too many.
 func (e *edit) setRule(ctx context.Context, r report, rules map[string]RuleVersion, spec rule.Spec) (Change, error) {
 	change := Change{Kind: KindRule, Name: spec.Name, Action: ActionCreate}
@@ -194,6 +203,9 @@ func (e *edit) setRule(ctx context.Context, r report, rules map[string]RuleVersi
 	if change.Fields = diffFields(before, listRule(&spec)); len(change.Fields) == 0 {
 		change.Action = ActionUnchanged
 		return change, nil
+	}
+	if waits, err := e.proposeRule(ctx, rules[spec.Name], spec.Name, &spec); err != nil || waits {
+		return change, err
 	}
 	version, err := e.storeRule(ctx, spec.Name, &spec)
 	if err != nil {

@@ -201,6 +201,8 @@ func nameKind(kind string) text.Message {
 		return text.EventLegalHold()
 	case "rule":
 		return text.EventRule()
+	case "change":
+		return text.EventChange()
 	}
 	return text.EventNobody()
 }
@@ -208,6 +210,9 @@ func nameKind(kind string) text.Message {
 // subject returns what an event is about. A rule has its name in the event: it may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
+	if e.Action.Noun() == "change" {
+		party.URL = present.ChangeURL(e.Subject)
+	}
 	if e.Action.Noun() == "rule" {
 		var data struct {
 			Name string `json:"name"`

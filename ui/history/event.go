@@ -130,6 +130,16 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventRuleUpdated(who, what)
 	case audit.RuleDeleted:
 		return text.EventRuleDeleted(who, what)
+	case audit.ChangeProposed:
+		return text.EventChangeProposed(who, what)
+	case audit.ChangeApproved:
+		return text.EventChangeApproved(who, what)
+	case audit.ChangeRejected:
+		return text.EventChangeRejected(who, what)
+	case audit.ChangeStale:
+		return text.EventChangeStale(who, what)
+	case audit.PersonLimited:
+		return text.EventPersonLimited(who, what)
 	case audit.PersonCreated:
 		return text.EventPersonCreated(what, who)
 	case audit.PersonFirst:

@@ -70,7 +70,7 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 	v.Rule, v.Record = present.DescribeRule(s.approval.Rule), Record(known.history)
 	v.Team, v.EscalateTo, v.Escalated = s.approval.Team, s.approval.EscalateTo, s.approval.EscalatedAt
 	v.Actions.MayExtend = s.approval.MayExtend()
-	someone, err := h.calls.HasReviewer(ctx, &s.call)
+	someone, err := h.calls.HasReviewer(ctx, s.approval)
 	if err != nil {
 		return err
 	}

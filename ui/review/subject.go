@@ -48,15 +48,16 @@ type subject struct {
 	led        *converse.Context // the message and the reply that led to it; nil: not known
 	own        bool              // it was made on behalf of the reader, who may not decide such calls
 	secrets    *secretfield.Rules
-	hidden     int  // secrets in the arguments, which have to be revealed before an approval
-	unseen     bool // the exact request is hidden too
-	revealed   bool // the reader has revealed the secrets
-	second     bool // a second reviewer has to approve an edit
-	ownEdit    bool // the reader counts as the editor of the pending edit
-	wrote      bool // the reader is its editor
-	invited    bool // only the person whose call it is vouches for the reader
-	edited     bool // call has the arguments of an edit in preview
-	proposing  bool // the edit in preview needs a second reviewer
+	hidden     int                  // secrets in the arguments, which have to be revealed before an approval
+	unseen     bool                 // the exact request is hidden too
+	revealed   bool                 // the reader has revealed the secrets
+	second     bool                 // a second reviewer has to approve an edit
+	ownEdit    bool                 // the reader counts as the editor of the pending edit
+	wrote      bool                 // the reader is its editor
+	invited    bool                 // only the person whose call it is vouches for the reader
+	limit      *identity.LimitError // the call is outside the limit of the reader's role; nil: it is not
+	edited     bool                 // call has the arguments of an edit in preview
+	proposing  bool                 // the edit in preview needs a second reviewer
 
 	questions []call.AskedQuestion // of the call's server
 	evidence  []evidence.Entry     // about the arguments of a pending call
@@ -129,6 +130,7 @@ func (h *reader) completeSubject(ctx context.Context, s *subject, batch *pgx.Bat
 		}
 	}
 	switch err := h.calls.CheckTies(ctx, &s.call, ties); {
+	case errors.As(err, &s.limit):
 	case errors.Is(err, approval.ErrSelfApproval):
 		s.own = true
 	case errors.Is(err, approval.ErrInvitedApproval):

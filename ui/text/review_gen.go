@@ -974,3 +974,8 @@ func ReviewRuleFailed() Message { return newMessage("review.RuleFailed") }
 
 // ReviewRuleFailedHelp is "Its condition does not fit these arguments or this tool, so the call waits. Check the arguments, and tell an operator about the rule.".
 func ReviewRuleFailedHelp() Message { return newMessage("review.RuleFailedHelp") }
+
+// ReviewOutsideLimit is "The call is outside the limit of your role ({limit}). Another reviewer has to decide.".
+func ReviewOutsideLimit(limit string) Message {
+	return newMessage("review.OutsideLimit", argument{"limit", limit})
+}

@@ -17,6 +17,7 @@ const (
 	SectionAgents        Section = "agents"
 	SectionRules         Section = "rules"
 	SectionConnections   Section = "connections"
+	SectionChanges       Section = "changes"
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
 	SectionSettings      Section = "settings"
@@ -29,6 +30,7 @@ type Person struct {
 	Name     string
 	Roles    string
 	Operator bool
+	Changes  bool // changes that loosen wait for a second operator
 }
 
 // entry is an entry of the menu.
@@ -52,6 +54,9 @@ func listEntries(p Person) [][]entry {
 		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
 		{SectionRules, "/rules", text.RulesTitle(), "rules"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
+	}
+	if p.Operator && p.Changes {
+		objects = append(objects, entry{SectionChanges, "/changes", text.ChangesTitle(), "changed"})
 	}
 	if p.Operator {
 		objects = append(objects,

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -33,6 +34,7 @@ type Services struct {
 	Notify    *notify.Service
 	Callbacks *callback.Service
 	Retention *retention.Service
+	Control   *dualcontrol.Service
 	Failures  *authfail.Log // nil: invalid invitations are not recorded
 	Server    ServerSettings
 }
@@ -50,6 +52,7 @@ type Handlers struct {
 	holds       *holdHandlers
 	erasures    *erasureHandlers
 	rules       *ruleHandlers
+	changes     *changeHandlers
 }
 
 // New makes the handlers.
@@ -62,16 +65,17 @@ func New(d *rest.Directory, s Services) *Handlers {
 		invitations: &invitationHandlers{d, s.Failures, s.Server.PublicURL},
 		webhooks:    &webhookHandlers{d, s.Notify},
 		callbacks:   &callbackHandlers{d, s.Callbacks},
-		server:      &serverHandlers{s.Calls, s.Server},
+		server:      &serverHandlers{d, s.Calls, s.Server},
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
 		rules:       &ruleHandlers{d, s.Calls},
+		changes:     &changeHandlers{d, s.Control},
 	}
 }
 
 // Routes lists the operations.
 func (h *Handlers) Routes() []rest.Route {
-	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.peopleRoutes(), h.notificationRoutes())
+	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.changeRoutes(), h.peopleRoutes(), h.notificationRoutes())
 }
 
 // agentRoutes are about agents. Both roles read; keys are for operators only.
@@ -132,6 +136,16 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 		rest.NewRoute("ruleHistory", "GET rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one", rest.Readers(), h.rules.ruleHistory),
 		rest.NewRoute("checkRule", "POST rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored", rest.Readers(), h.rules.checkRule),
 		rest.NewRoute("replayRule", "POST rules/replay", "Judge recorded calls by a rule; nothing is stored", rest.Readers(), h.rules.replayRule),
+	}
+}
+
+// changeRoutes are about changes that wait for a second operator.
+func (h *Handlers) changeRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listChanges", "GET changes", "List changes that waited for a second operator, newest first", rest.Operators(), h.changes.listChanges),
+		rest.NewRoute("getChange", "GET changes/{id}", "Get a change with all its differences", rest.Operators(), h.changes.getChange),
+		rest.NewRoute("approveChange", "POST changes/{id}/approve", "Make a change that another operator proposed, exactly as it was proposed", rest.Operators(), h.changes.approveChange),
+		rest.NewRoute("rejectChange", "POST changes/{id}/reject", "Reject a change, or withdraw your own", rest.Operators(), h.changes.rejectChange),
 	}
 }
 

@@ -28,7 +28,9 @@ const (
 	CodeExpired          = "expired"         // the deadline passed
 	CodeSelfApproval     = "self_approval"
 	CodeOwnEdit          = "own_edit"
-	CodeNotVerified      = "not_verified" // a person who was invited, about a call of the person who invited them
+	CodeNotVerified      = "not_verified"  // a person who was invited, about a call of the person who invited them
+	CodeOutsideLimit     = "outside_limit" // of the reviewer's role
+	CodeChangeWaits      = "change_waits"  // for a second operator
 	CodeStateConflict    = "state_conflict"
 	CodeSearchTooBroad   = "search_too_broad"
 	CodeInternal         = "internal"
@@ -57,6 +59,8 @@ type Problem struct {
 	// Of already_decided and expired.
 	ApprovalStatus string    `json:"approval_status,omitempty" doc:"The current status of the approval."`
 	Decision       *Decision `json:"decision,omitempty" doc:"The decision."`
+
+	Change string `json:"change,omitempty" doc:"Of change_waits (202): the id of the change that waits for a second operator. What it changes is as before, except that a new skill is registered without what loosens."`
 
 	headers http.Header
 }

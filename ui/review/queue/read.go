@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -33,7 +34,9 @@ func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, 
 	if w.Approval.HeldBy != uuid.Nil {
 		row.Holder, row.Assigned = present.PersonName(w.Approval.HeldBy, names), w.Approval.AssignedBy != uuid.Nil
 	}
+	row.teams = []string{w.Approval.Team}
 	if w.Approval.EscalatedAt != nil {
+		row.teams = append(row.teams, w.Approval.EscalateTo)
 		row.Team = w.Approval.EscalateTo
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueEscalated(), Icon: "bell", Level: view.Warn})
 	}
@@ -183,12 +186,18 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 	return nil
 }
 
-// rowsFor returns the rows for a reader, with the other people who have each call open.
-func (q *list) rowsFor(reader uuid.UUID) []Row {
+// rowsFor returns the rows for a reader, with the other people who have each call open, and with a mark on calls that the reader may not decide
+// because of the limit of their role.
+func (q *list) rowsFor(reader *identity.Person) []Row {
 	rows := append([]Row(nil), q.rows...)
 	for i := range rows {
-		if names := shell.Others(q.viewers[rows[i].ID], reader); len(names) > 0 {
-			rows[i].Viewers, rows[i].Drawn = names, ""
+		r := &rows[i]
+		if names := shell.Others(q.viewers[r.ID], reader.ID); len(names) > 0 {
+			r.Viewers, r.Drawn = names, ""
+		}
+		if !reader.Limit.Covers(identity.Scope{Teams: r.teams, Skill: r.Skill, Agent: r.Agent}) {
+			outside := view.Badge{Word: text.QueueOutsideLimit(), Icon: "team", Level: view.Quiet, Note: text.ReviewOutsideLimit(reader.Limit.String())}
+			r.Warnings, r.Drawn = append([]view.Badge{outside}, r.Warnings...), ""
 		}
 	}
 	return rows
