@@ -56,6 +56,10 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/calls/{id}/cancel", "Cancel a call that has not been sent, even if it is approved"},
 		{"GET", "/api/v1/calls/{id}/files/{file}", "Download the content of a file that is attached to a call"},
 		{"POST", "/api/v1/calls/{id}/resolve", "Record the real outcome of a call whose status is unknown"},
+		{"GET", "/api/v1/changes", "List changes that waited for a second operator, newest first"},
+		{"GET", "/api/v1/changes/{id}", "Get a change with all its differences"},
+		{"POST", "/api/v1/changes/{id}/approve", "Make a change that another operator proposed, exactly as it was proposed"},
+		{"POST", "/api/v1/changes/{id}/reject", "Reject a change, or withdraw your own"},
 		{"GET", "/api/v1/connections", "List connections to protected skill servers, newest first; reviewers also see shared ones"},
 		{"GET", "/api/v1/connections/{id}", "Get a connection, without its tokens"},
 		{"POST", "/api/v1/connections/{id}/disconnect", "Delete the tokens of a connection and have them revoked"},
@@ -469,6 +473,37 @@ func (c *Client) DownloadFile(ctx context.Context, id string, file string, w io.
 // ResolveCall sends POST /api/v1/calls/{id}/resolve.
 func (c *Client) ResolveCall(ctx context.Context, id string, body ResolveRequest) (Reply[Call], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/calls/"+Segment(id)+"/resolve", nil, body)
+}
+
+// ListChangesQuery is the query of [Client.ListChanges]. What is zero is left out.
+type ListChangesQuery struct {
+	Limit   *int64
+	Cursor  string
+	Pending bool
+}
+
+// ListChanges sends GET /api/v1/changes.
+func (c *Client) ListChanges(ctx context.Context, query ListChangesQuery) (Reply[List[ControlledChange]], error) {
+	q := parameters{}
+	q.addParameter("limit", query.Limit)
+	q.addParameter("cursor", query.Cursor)
+	q.addParameter("pending", query.Pending)
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/changes", q, nil)
+}
+
+// GetChange sends GET /api/v1/changes/{id}.
+func (c *Client) GetChange(ctx context.Context, id string) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/changes/"+Segment(id), nil, nil)
+}
+
+// ApproveChange sends POST /api/v1/changes/{id}/approve.
+func (c *Client) ApproveChange(ctx context.Context, id string, body ChangeDecision) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/changes/"+Segment(id)+"/approve", nil, body)
+}
+
+// RejectChange sends POST /api/v1/changes/{id}/reject.
+func (c *Client) RejectChange(ctx context.Context, id string, body ChangeDecision) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/changes/"+Segment(id)+"/reject", nil, body)
 }
 
 // ListConnectionsQuery is the query of [Client.ListConnections]. What is zero is left out.
@@ -1245,6 +1280,12 @@ type Change struct {
 	Fields []FieldChange `json:"fields,omitzero"`
 	Kind   string        `json:"kind"`
 	Name   string        `json:"name"`
+	Waits  string        `json:"waits,omitzero"`
+}
+
+// ChangeDecision is a schema of the API.
+type ChangeDecision struct {
+	Note *string `json:"note,omitzero"`
 }
 
 // Claim is a schema of the API.
@@ -1299,6 +1340,23 @@ type Connection struct {
 	State         string      `json:"state"`
 	WaitingCalls  int64       `json:"waiting_calls"`
 	WhoCanResolve *string     `json:"who_can_resolve"`
+}
+
+// ControlledChange is a schema of the API.
+type ControlledChange struct {
+	Action     string      `json:"action"`
+	DecidedAt  *time.Time  `json:"decided_at"`
+	DecidedBy  *PersonName `json:"decided_by"`
+	ExpiresAt  time.Time   `json:"expires_at"`
+	Fields     []Field     `json:"fields"`
+	ID         string      `json:"id"`
+	Kind       string      `json:"kind"`
+	Name       string      `json:"name"`
+	Note       *string     `json:"note"`
+	ProposedAt time.Time   `json:"proposed_at"`
+	ProposedBy *PersonName `json:"proposed_by"`
+	Status     string      `json:"status"`
+	Subject    string      `json:"subject"`
 }
 
 // Conversation is a schema of the API.
@@ -1526,6 +1584,13 @@ type ExamineRequest struct {
 	Spec     *string `json:"spec,omitzero"`
 }
 
+// Field is a schema of the API.
+type Field struct {
+	Field string `json:"field"`
+	New   string `json:"new,omitzero"`
+	Old   string `json:"old,omitzero"`
+}
+
 // FieldChange is a schema of the API.
 type FieldChange struct {
 	Field string `json:"field"`
@@ -1649,31 +1714,34 @@ type Instance struct {
 
 // Invitation is a schema of the API.
 type Invitation struct {
-	Agents     []string    `json:"agents"`
-	CreatedAt  time.Time   `json:"created_at"`
-	Email      *string     `json:"email"`
-	ExpiresAt  time.Time   `json:"expires_at"`
-	Hint       string      `json:"hint"`
-	ID         string      `json:"id"`
-	InvitedBy  *PersonName `json:"invited_by"`
-	Issuer     *string     `json:"issuer"`
-	Name       string      `json:"name"`
-	RedeemedAt *time.Time  `json:"redeemed_at"`
-	RedeemedBy *PersonName `json:"redeemed_by"`
-	RevokedAt  *time.Time  `json:"revoked_at"`
-	Roles      []string    `json:"roles"`
-	Subject    *string     `json:"subject"`
+	Agents      []string     `json:"agents"`
+	CreatedAt   time.Time    `json:"created_at"`
+	Email       *string      `json:"email"`
+	ExpiresAt   time.Time    `json:"expires_at"`
+	Hint        string       `json:"hint"`
+	ID          string       `json:"id"`
+	InvitedBy   *PersonName  `json:"invited_by"`
+	Issuer      *string      `json:"issuer"`
+	Name        string       `json:"name"`
+	RedeemedAt  *time.Time   `json:"redeemed_at"`
+	RedeemedBy  *PersonName  `json:"redeemed_by"`
+	ReviewLimit *ReviewLimit `json:"review_limit"`
+	RevokedAt   *time.Time   `json:"revoked_at"`
+	Roles       []string     `json:"roles"`
+	Subject     *string      `json:"subject"`
+	Waits       bool         `json:"waits"`
 }
 
 // InvitationRequest is a schema of the API.
 type InvitationRequest struct {
-	Agents  []string `json:"agents,omitzero"`
-	Email   *string  `json:"email,omitzero"`
-	Issuer  *string  `json:"issuer,omitzero"`
-	Name    string   `json:"name"`
-	Roles   []string `json:"roles"`
-	Subject *string  `json:"subject,omitzero"`
-	TTL     *string  `json:"ttl,omitzero"`
+	Agents      []string     `json:"agents,omitzero"`
+	Email       *string      `json:"email,omitzero"`
+	Issuer      *string      `json:"issuer,omitzero"`
+	Name        string       `json:"name"`
+	ReviewLimit *ReviewLimit `json:"review_limit,omitzero"`
+	Roles       []string     `json:"roles"`
+	Subject     *string      `json:"subject,omitzero"`
+	TTL         *string      `json:"ttl,omitzero"`
 }
 
 // Key is a schema of the API.
@@ -1951,35 +2019,38 @@ type Paths struct {
 
 // Person is a schema of the API.
 type Person struct {
-	Alike           bool        `json:"alike"`
-	BlockedAt       *time.Time  `json:"blocked_at"`
-	ClaimedRoles    []string    `json:"claimed_roles"`
-	ClaimedTeams    []string    `json:"claimed_teams"`
-	CreatedAt       time.Time   `json:"created_at"`
-	CredentialRoles []string    `json:"credential_roles"`
-	Email           *string     `json:"email"`
-	First           bool        `json:"first"`
-	GrantedAgents   []string    `json:"granted_agents"`
-	GrantedRoles    []string    `json:"granted_roles"`
-	GrantedTeams    []string    `json:"granted_teams"`
-	ID              string      `json:"id"`
-	InvitedBy       *PersonName `json:"invited_by"`
-	Issuer          string      `json:"issuer"`
-	Link            *Link       `json:"link"`
-	Name            string      `json:"name"`
-	Sessions        int64       `json:"sessions"`
-	SignedInAt      *time.Time  `json:"signed_in_at"`
-	Subject         string      `json:"subject"`
-	Tokens          int64       `json:"tokens"`
+	Alike           bool         `json:"alike"`
+	BlockedAt       *time.Time   `json:"blocked_at"`
+	ClaimedRoles    []string     `json:"claimed_roles"`
+	ClaimedTeams    []string     `json:"claimed_teams"`
+	CreatedAt       time.Time    `json:"created_at"`
+	CredentialRoles []string     `json:"credential_roles"`
+	Email           *string      `json:"email"`
+	First           bool         `json:"first"`
+	GrantedAgents   []string     `json:"granted_agents"`
+	GrantedRoles    []string     `json:"granted_roles"`
+	GrantedTeams    []string     `json:"granted_teams"`
+	ID              string       `json:"id"`
+	InvitedBy       *PersonName  `json:"invited_by"`
+	Issuer          string       `json:"issuer"`
+	Link            *Link        `json:"link"`
+	LostRole        *string      `json:"lost_role"`
+	Name            string       `json:"name"`
+	ReviewLimit     *ReviewLimit `json:"review_limit"`
+	Sessions        int64        `json:"sessions"`
+	SignedInAt      *time.Time   `json:"signed_in_at"`
+	Subject         string       `json:"subject"`
+	Tokens          int64        `json:"tokens"`
 }
 
 // PersonChange is a schema of the API.
 type PersonChange struct {
-	Blocked       *bool    `json:"blocked,omitzero"`
-	GrantedAgents []string `json:"granted_agents,omitzero"`
-	GrantedRoles  []string `json:"granted_roles,omitzero"`
-	GrantedTeams  []string `json:"granted_teams,omitzero"`
-	Was           *Granted `json:"was,omitzero"`
+	Blocked       *bool        `json:"blocked,omitzero"`
+	GrantedAgents []string     `json:"granted_agents,omitzero"`
+	GrantedRoles  []string     `json:"granted_roles,omitzero"`
+	GrantedTeams  []string     `json:"granted_teams,omitzero"`
+	ReviewLimit   *ReviewLimit `json:"review_limit,omitzero"`
+	Was           *Granted     `json:"was,omitzero"`
 }
 
 // PersonName is a schema of the API.
@@ -2038,6 +2109,7 @@ type ProbeStep struct {
 // Problem is a schema of the API.
 type Problem struct {
 	ApprovalStatus string         `json:"approval_status,omitzero"`
+	Change         string         `json:"change,omitzero"`
 	Code           string         `json:"code"`
 	Decision       *Decision      `json:"decision,omitzero"`
 	Detail         string         `json:"detail"`
@@ -2114,6 +2186,19 @@ type Resolution struct {
 type ResolveRequest struct {
 	Note    *string `json:"note,omitzero"`
 	Outcome string  `json:"outcome"`
+}
+
+// ReviewLimit is a schema of the API.
+type ReviewLimit struct {
+	Agents []string `json:"agents,omitzero"`
+	Skills []string `json:"skills,omitzero"`
+	Teams  []string `json:"teams,omitzero"`
+}
+
+// RoleConflict is a schema of the API.
+type RoleConflict struct {
+	Lost   string      `json:"lost"`
+	Person *PersonName `json:"person"`
 }
 
 // RotationRequest is a schema of the API.
@@ -2285,12 +2370,16 @@ type Seen struct {
 // Server is a schema of the API.
 type Server struct {
 	AllowSelfApproval  bool              `json:"allow_self_approval"`
+	BothRoles          []RoleConflict    `json:"both_roles"`
 	DataDir            string            `json:"data_dir"`
 	Database           string            `json:"database"`
+	DualControl        bool              `json:"dual_control"`
 	HighRiskMaxAge     string            `json:"high_risk_max_age"`
 	Instances          []Instance        `json:"instances"`
 	Keep               map[string]string `json:"keep"`
+	PersonTokens       bool              `json:"person_tokens"`
 	PublicURL          string            `json:"public_url"`
+	SeparateRoles      bool              `json:"separate_roles"`
 	Stdio              bool              `json:"stdio"`
 	StdioAllow         []string          `json:"stdio_allow"`
 	StdioFromDashboard bool              `json:"stdio_from_dashboard"`

@@ -65,11 +65,7 @@ func TestChangesWait(t *testing.T) {
 			}
 			continue
 		}
-		got.wantProblem(t, 202, "change_waits")
-		change := decodeObject(t, got.body)["change"].(string)
-		if !strings.Contains(got.header.Get("Content-Type"), "application/problem+json") {
-			t.Errorf("%s: media type %s", what, got.header.Get("Content-Type"))
-		}
+		change := got.wantProblem(t, 202, "change_waits")["change"].(string)
 		v := w.get("changes/"+change, w.operator).wantStatus(t, 200)
 		if v["status"] != "pending" || v["proposed_by"].(map[string]any)["name"] != "olga" {
 			t.Errorf("%s: %v", what, v)
@@ -87,7 +83,7 @@ func TestChangesWait(t *testing.T) {
 	}
 	w.get("changes/"+uuid.NewString(), second).wantProblem(t, 404, "not_found")
 	applied := w.post("apply", w.operator, `{"spec":{"rules":[{"name":"more","effect":"allow"}]}}`)
-	if items := listItems(t, applied.wantStatus(t, 200)); items[0]["waits"] == nil {
+	if items := listItems(t, applied.wantStatus(t, 200)); items[0].(map[string]any)["waits"] == nil {
 		t.Errorf("apply: %s", applied.body)
 	}
 }
