@@ -247,6 +247,7 @@ func TestDefinitionsOfAutoApprovedSkillsWait(t *testing.T) {
 	}
 	list()
 	w.server.Offer(`{"name":"read","description":"new","inputSchema":{"type":"object"}}`)
+	w.discovery.ListChanged(skill.ID)
 	pin := list()
 	change := waits(t, w.AcceptTool(ctx, alice, skill.ID, "read", pin))
 	if change.Kind != dualcontrol.Tool || change.Name != "ledger/read" {
@@ -289,7 +290,7 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 		"base_url":          {skill: apiSkill, loose: `{"base_url":"http://127.0.0.1:2"}`},
 		"endpoints":         {skill: apiSkill, loose: `{"endpoints":[{"name":"get","method":"GET","path":"/b"}]}`},
 		"command":           {skill: stdioSkill, loose: `{"command":["npx","another"]}`},
-		"env":               {skill: stdioSkill, loose: `{"env":{"NODE_OPTIONS":"--require x"}}`, plain: `{"env":{"LOG_LEVEL":"debug"}}`},
+		"env":               {skill: stdioSkill, loose: `{"env":{"NODE_OPTIONS":"--require x"}}`},
 		"transport":         {why: target},
 		"run_as":            {why: target},
 		"paths":             {why: target},

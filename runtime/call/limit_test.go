@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestLimitOfReviewer(t *testing.T) {
 	check(t, err)
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), files.ID, agent.SkillPatch{Team: new("finance")})
 	check(t, err)
+	n := 0
 	for name, c := range map[string]struct {
 		limit identity.Limit
 		may   bool
@@ -35,8 +37,9 @@ func TestLimitOfReviewer(t *testing.T) {
 		"another team":       {identity.Limit{Teams: []string{"payments"}}, false},
 		"another agent":      {identity.Limit{Agents: []string{"support"}}, false},
 	} {
-		ticket := w.submit("files__write", `{"n":1}`)
-		c1, err := w.calls.GetApproval(t.Context(), ticket.ID)
+		n++
+		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
+		waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 		check(t, err)
 		w.limit(&c.limit)
 		may := func(what string, err error) {
@@ -46,7 +49,7 @@ func TestLimitOfReviewer(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
-		may("check", w.calls.CheckDecider(t.Context(), &c1.Call, w.reviewer))
+		may("check", w.calls.CheckDecider(t.Context(), &waiting.Call, w.reviewer))
 		_, err = w.calls.Extend(t.Context(), ticket.ID, w.reviewer)
 		may("extend", err)
 		_, err = w.calls.Claim(t.Context(), ticket.ID, w.reviewer)
