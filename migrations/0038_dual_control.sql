@@ -6,7 +6,7 @@ CREATE TABLE changes (
     name        text NOT NULL,
     action      text NOT NULL,      -- create, update, delete
     fields      jsonb NOT NULL,     -- the differences, without secrets
-    payload     bytea,              -- what is applied, encrypted; null once the change has ended
+    sealed      bytea,              -- what is applied, encrypted; null once the change has ended
     proposed_by uuid NOT NULL,
     proposed_at timestamptz NOT NULL DEFAULT holdpoint_now(),
     expires_at  timestamptz NOT NULL,

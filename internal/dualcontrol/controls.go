@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
 // Start notes that dual control is on or off. It refuses to switch it on while there are not two operators who are different people. A server
@@ -44,4 +46,35 @@ func Switch(ctx context.Context, pool *pgxpool.Pool, name string, on bool, check
 		_, err := tx.Exec(ctx, `INSERT INTO controls (name) VALUES ($1) ON CONFLICT DO NOTHING`, name)
 		return err
 	})
+}
+
+// Reseal encrypts changes that wait with the primary key of the keyset, unless they already are, and returns the number of changed rows.
+func (s *Service) Reseal(ctx context.Context, tx pgx.Tx) (int, error) {
+	type row struct {
+		ID     uuid.UUID
+		Sealed []byte
+	}
+	found, err := postgres.Collect(ctx, tx, pgx.RowToStructByPos[row], `SELECT id, sealed FROM changes WHERE sealed IS NOT NULL FOR UPDATE`)
+	if err != nil {
+		return 0, fmt.Errorf("read changes: %w", err)
+	}
+	n := 0
+	for _, r := range found {
+		if !s.Box.Stale(r.Sealed) {
+			continue
+		}
+		text, err := s.Box.Open(r.Sealed, secret.For(payloadPurpose, r.ID))
+		if err != nil {
+			return 0, fmt.Errorf("reseal change %s: %w", r.ID, err)
+		}
+		sealed, err := s.Box.Seal(text, secret.For(payloadPurpose, r.ID))
+		if err != nil {
+			return 0, fmt.Errorf("reseal change %s: %w", r.ID, err)
+		}
+		if _, err := tx.Exec(ctx, `UPDATE changes SET sealed = $2 WHERE id = $1`, r.ID, sealed); err != nil {
+			return 0, fmt.Errorf("reseal change %s: %w", r.ID, err)
+		}
+		n++
+	}
+	return n, nil
 }

@@ -62,7 +62,7 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 			data["replaces"] = waiting.ID
 		}
 		status := map[bool]Status{true: Replaced, false: Expired}[waiting.Status == Pending]
-		if _, err := tx.Exec(ctx, `UPDATE changes SET status = $2, payload = NULL WHERE id = $1`, waiting.ID, status); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE changes SET status = $2, sealed = NULL WHERE id = $1`, waiting.ID, status); err != nil {
 			return nil, fmt.Errorf("replace change %s: %w", waiting.ID, err)
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 	if err != nil {
 		return nil, fmt.Errorf("encrypt change: %w", err)
 	}
-	made, err := postgres.CollectOne(ctx, tx, scanChange, `INSERT INTO changes (id, kind, subject, name, action, fields, payload, proposed_by, expires_at)
+	made, err := postgres.CollectOne(ctx, tx, scanChange, `INSERT INTO changes (id, kind, subject, name, action, fields, sealed, proposed_by, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, holdpoint_now() + $9 * interval '1 microsecond') RETURNING `+changeColumns,
 		id, p.Kind, p.Subject, p.Name, p.Action, p.Fields, sealed, by.ID, s.TTL.Microseconds())
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Service) readStored(ctx context.Context, tx pgx.Tx, where string, args 
 		err := row.Scan(&c.ID, &c.Kind, &c.Subject, &c.Name, &c.Action, &c.Fields, &c.ProposedBy, &c.ProposedAt, &c.ExpiresAt,
 			&c.Status, &c.DecidedBy, &c.DecidedAt, &c.Note, &c.payload)
 		return c, err
-	}, `SELECT `+changeColumns+`, payload FROM changes WHERE `+where, args...)
+	}, `SELECT `+changeColumns+`, sealed FROM changes WHERE `+where, args...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNotFound
 	}

@@ -131,7 +131,7 @@ func TestChangesAreStaleReplacedRejectedAndRefused(t *testing.T) {
 	if list, _, err := w.control.List(ctx, uuid.Nil, 0, true); err != nil || len(list) != 1 || list[0].ID != fifth.ID {
 		t.Errorf("pending: %+v, %v", list, err)
 	}
-	if n := w.db.Count(`changes WHERE payload IS NOT NULL`); n != 1 {
+	if n := w.db.Count(`changes WHERE sealed IS NOT NULL`); n != 1 {
 		t.Errorf("%d changes have what they would apply", n)
 	}
 	w.operators = []uuid.UUID{w.alice}

@@ -136,6 +136,3 @@ func ChangesProposedNext() Message { return newMessage("changes.ProposedNext") }
 
 // ChangesWaiting is "{n:count} change waits for a second operator." or "{n:count} changes wait for a second operator.".
 func ChangesWaiting(n int) Message { return newMessage("changes.Waiting", argument{"n", n}) }
-
-// ChangesOpen is "Open changes".
-func ChangesOpen() Message { return newMessage("changes.Open") }

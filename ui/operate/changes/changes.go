@@ -39,8 +39,6 @@ func New(cfg Config) *Handler {
 	return &Handler{Shell: cfg.Shell, calls: cfg.Calls, control: cfg.Control}
 }
 
-const listURL = "/changes"
-
 // maxNote bounds a note, in characters.
 const maxNote = 2000
 
@@ -77,7 +75,7 @@ func (h *Handler) ShowChanges(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if next != uuid.Nil {
-		list.Next = listURL + "?before=" + next.String()
+		list.Next = present.ChangesURL + "?before=" + next.String()
 	}
 	h.Render(w, r, http.StatusOK, ListPage(h.Page(r, view.SectionChanges, text.ChangesTitle(), pulse), list))
 }
