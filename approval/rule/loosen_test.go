@@ -66,6 +66,7 @@ func TestEveryFieldOfRulesLoosensOrNot(t *testing.T) {
 		"when":      {func(s *rule.Spec) { s.When = "args.amount > 2" }, true},
 		"effect":    {func(s *rule.Spec) { s.Effect = rule.Allow }, true},
 		"mode":      {func(s *rule.Spec) { s.Mode = rule.Off }, true},
+		"policy":    {func(s *rule.Spec) { s.Policy = "two" }, false}, // any policy asks more than none
 		"message":   {func(s *rule.Spec) { s.Message = "x" }, false},
 		"high_risk": {func(s *rule.Spec) { s.HighRisk = true }, true},
 	}

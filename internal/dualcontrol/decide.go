@@ -84,7 +84,7 @@ func (s *Service) markStale(ctx context.Context, by, id uuid.UUID) error {
 
 func settle(ctx context.Context, tx pgx.Tx, by uuid.UUID, c Change, to Status, note string) (Change, error) {
 	settled, err := postgres.CollectOne(ctx, tx, scanChange, `UPDATE changes SET status = $2, decided_by = $3, decided_at = holdpoint_now(),
-		note = nullif($4, ''), sealed = NULL WHERE id = $1 RETURNING `+changeColumns, c.ID, to, by, note)
+		note = nullif($4, ''), sealed = NULL, fields = `+keptFields+` WHERE id = $1 RETURNING `+changeColumns, c.ID, to, by, note)
 	if err != nil {
 		return Change{}, fmt.Errorf("settle change %s: %w", c.ID, err)
 	}

@@ -26,12 +26,13 @@ const (
 	Skill      Kind = "skill"
 	Tool       Kind = "tool" // the definition of a tool
 	Rule       Kind = "rule"
+	Policy     Kind = "policy"
 	Person     Kind = "person"
 	Invitation Kind = "invitation"
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Skill, Tool, Rule, Person, Invitation} }
+func Kinds() []Kind { return []Kind{Skill, Tool, Rule, Policy, Person, Invitation} }
 
 // Status is the state of a change.
 type Status string
@@ -60,8 +61,8 @@ type Field struct {
 type Proposal struct {
 	Kind    Kind
 	Subject uuid.UUID // the thing
-	Name    string
-	Action  string // create, update or delete
+	Name    string    // of a person: the id; of an invitation: its hint. An erasure does not find names here
+	Action  string    // create, update or delete
 	Fields  []Field
 	// Payload is stored as JSON, encrypted, and given to [Applier.Apply]. It says what the change was made against.
 	Payload any

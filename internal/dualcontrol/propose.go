@@ -49,20 +49,23 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 	if err != nil {
 		return nil, fmt.Errorf("propose change of %s %s: %w", p.Kind, p.Name, err)
 	}
+	if _, err := tx.Exec(ctx, `UPDATE changes SET status = 'expired', sealed = NULL, fields = `+keptFields+` WHERE status = 'pending' AND expires_at <= holdpoint_now()`); err != nil {
+		return nil, fmt.Errorf("end expired changes: %w", err)
+	}
 	waiting, err := s.findWaiting(ctx, tx, p)
 	if err != nil {
 		return nil, err
 	}
-	data := map[string]any{"kind": p.Kind, "name": p.Name, "action": p.Action, "fields": p.Fields}
+	data := map[string]any{"kind": p.Kind, "name": p.Name, "action": p.Action}
+	if p.Kind != Invitation { // which name and e-mail the event of the invitation has
+		data["fields"] = p.Fields
+	}
 	if waiting != nil {
-		if waiting.Status == Pending && bytes.Equal(waiting.payload, payload) {
+		if bytes.Equal(waiting.payload, payload) {
 			return &waiting.Change, nil
 		}
-		if waiting.Status == Pending {
-			data["replaces"] = waiting.ID
-		}
-		status := map[bool]Status{true: Replaced, false: Expired}[waiting.Status == Pending]
-		if _, err := tx.Exec(ctx, `UPDATE changes SET status = $2, sealed = NULL WHERE id = $1`, waiting.ID, status); err != nil {
+		data["replaces"] = waiting.ID
+		if _, err := tx.Exec(ctx, `UPDATE changes SET status = 'replaced', sealed = NULL WHERE id = $1`, waiting.ID); err != nil {
 			return nil, fmt.Errorf("replace change %s: %w", waiting.ID, err)
 		}
 	}
@@ -86,6 +89,9 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 	}
 	return &made, registry.Notify(ctx, tx)
 }
+
+// keptFields are the differences of a change that has ended. Those of an invitation name a person.
+const keptFields = `CASE WHEN kind = 'invitation' THEN '[]' ELSE fields END`
 
 // storedChange is a change with what it applies.
 type storedChange struct {

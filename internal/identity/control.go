@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,7 +124,7 @@ func (s *Service) proposeGrant(ctx context.Context, tx pgx.Tx, by audit.Actor, m
 		return nil, nil
 	}
 	return s.control.Propose(ctx, tx, by, dualcontrol.Proposal{
-		Kind: dualcontrol.Person, Subject: m.ID, Name: cmp.Or(m.Name, m.Subject), Action: "update",
+		Kind: dualcontrol.Person, Subject: m.ID, Name: m.ID.String(), Action: "update",
 		Fields: now.listFields(&was), Payload: grantProposal{was, now},
 	})
 }
@@ -164,13 +163,13 @@ func (s *Service) proposeInvitation(ctx context.Context, tx pgx.Tx, by audit.Act
 	}
 	given := grantState{Roles: i.Roles, Agents: i.Agents, Limit: i.Limit}
 	fields := given.listFields(&grantState{})
-	for _, of := range []dualcontrol.Field{{Field: "issuer", New: i.Issuer}, {Field: "subject", New: i.Subject}, {Field: "email", New: i.Email}} {
+	for _, of := range []dualcontrol.Field{{Field: "name", New: i.Name}, {Field: "issuer", New: i.Issuer}, {Field: "subject", New: i.Subject}, {Field: "email", New: i.Email}} {
 		if of.New != "" {
 			fields = append(fields, of)
 		}
 	}
 	waits, err := s.control.Propose(ctx, tx, by, dualcontrol.Proposal{
-		Kind: dualcontrol.Invitation, Subject: i.ID, Name: i.Name, Action: "create", Fields: fields, Payload: i.ID,
+		Kind: dualcontrol.Invitation, Subject: i.ID, Name: i.Hint, Action: "create", Fields: fields, Payload: i.ID,
 	})
 	if err != nil || waits == nil {
 		return waits, err

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
@@ -18,9 +19,10 @@ import (
 // registerChanges says how changes of the registry that waited for a second operator are applied.
 func (s *Service) registerChanges() {
 	for kind, apply := range map[dualcontrol.Kind]func(*edit, context.Context, []byte) error{
-		dualcontrol.Skill: (*edit).applySkillProposal,
-		dualcontrol.Tool:  (*edit).applyToolProposal,
-		dualcontrol.Rule:  (*edit).applyRuleProposal,
+		dualcontrol.Skill:  (*edit).applySkillProposal,
+		dualcontrol.Tool:   (*edit).applyToolProposal,
+		dualcontrol.Rule:   applyVersion((*edit).readRules),
+		dualcontrol.Policy: applyVersion((*edit).readPolicies),
 	} {
 		s.control.Register(kind, dualcontrol.Applier{
 			Lock: lockSQL,
@@ -164,52 +166,65 @@ func (e *edit) applySkillProposal(ctx context.Context, payload []byte) error {
 	return e.updateSkill(ctx, row, state, diffFields(before.listFields(), state.listFields()))
 }
 
-// ruleProposal is a rule that waits for a second operator.
-type ruleProposal struct {
-	Revision int64      // of the rule; 0: there is none
-	Spec     *rule.Spec // nil: the rule is deleted
+// versionProposal is a rule or a policy that waits for a second operator.
+type versionProposal[S any] struct {
+	Revision int64 // of the present version; 0: there is none
+	Spec     *S    // nil: it is deleted
 }
 
-// proposeRule lets a change of a rule wait if it loosens. It reports whether it does.
-func (e *edit) proposeRule(ctx context.Context, before RuleVersion, name string, after *rule.Spec) (bool, error) {
-	if !e.isControlled() || !rule.Loosens(before.Spec, after) {
+// propose lets a change of a rule or a policy wait if it loosens. It reports whether it does.
+func (v *versions[S]) propose(ctx context.Context, name string, after *S) (bool, error) {
+	before := v.present[name]
+	if !v.edit.isControlled() || !v.about.loosens(before.Spec, after) {
 		return false, nil
 	}
-	p := dualcontrol.Proposal{
-		Kind: dualcontrol.Rule, Subject: ruleSubject(name), Name: name, Action: ActionUpdate,
-		Payload: ruleProposal{Revision: before.Revision, Spec: after},
+	list := func(spec *S) []field {
+		if spec == nil {
+			return nil
+		}
+		return v.about.listFields(spec)
 	}
+	action := ActionUpdate
 	switch {
 	case after == nil:
-		p.Action, p.Fields = ActionDelete, proposedFields(listRule(before.Spec), nil)
+		action = ActionDelete
 	case before.Spec == nil:
-		p.Action, p.Fields = ActionCreate, proposedFields(nil, listRule(after))
-	default:
-		p.Fields = proposedFields(listRule(before.Spec), listRule(after))
+		action = ActionCreate
 	}
-	return true, e.propose(ctx, p)
+	return true, v.edit.propose(ctx, dualcontrol.Proposal{
+		Kind: v.about.controlled, Subject: v.subject(name), Name: name, Action: action,
+		Fields: proposedFields(list(before.Spec), list(after)), Payload: versionProposal[S]{before.Revision, after},
+	})
 }
 
-func (e *edit) applyRuleProposal(ctx context.Context, payload []byte) error {
-	var p ruleProposal
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return fmt.Errorf("decode change: %w", err)
+// applyVersion returns the function that applies the changes of rules, or of policies.
+func applyVersion[S any](read func(*edit, context.Context) (*versions[S], error)) func(*edit, context.Context, []byte) error {
+	return func(e *edit, ctx context.Context, payload []byte) error {
+		var p versionProposal[S]
+		if err := json.Unmarshal(payload, &p); err != nil {
+			return fmt.Errorf("decode change: %w", err)
+		}
+		present, err := read(e, ctx)
+		switch name := e.approved.Name; {
+		case err != nil:
+			return err
+		case present.present[name].Revision != p.Revision:
+			return dualcontrol.ErrStale
+		case p.Spec == nil:
+			return present.remove(ctx, name)
+		default:
+			r := newReport()
+			if _, err = present.set(ctx, r, name, p.Spec); err == nil {
+				err = r.err()
+			}
+			return err
+		}
 	}
-	rules, err := e.readRules(ctx)
-	switch {
-	case err != nil:
-		return err
-	case rules[e.approved.Name].Revision != p.Revision:
-		return dualcontrol.ErrStale
-	case p.Spec == nil:
-		return e.deleteRule(ctx, e.approved.Name)
-	}
-	r := newReport()
-	if _, err = e.setRule(ctx, r, rules, *p.Spec); err == nil {
-		err = r.err()
-	}
-	return err
 }
+
+// loosensPolicy reports whether a change of a policy may ask less of those who decide. It is not known which alternative a call would take, so
+// every change of a policy counts. A new one is used by nothing, and so is one that is deleted.
+func loosensPolicy(before, after *policy.Spec) bool { return before != nil && after != nil }
 
 // toolProposal is the definition of a tool that waits for a second operator.
 type toolProposal struct {

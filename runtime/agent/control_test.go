@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
@@ -42,6 +43,10 @@ func newControlled(t *testing.T) *controlled {
 	})
 	check(t, err)
 	w.process = w.start(agent.Config{Control: w.control})
+	var two policy.Spec
+	check(t, json.Unmarshal([]byte(`{"name":"two","any":[{"all":[{"count":2}]}]}`), &two))
+	_, err = w.SetPolicy(t.Context(), audit.System(), two, nil)
+	check(t, err)
 	return w
 }
 
@@ -311,12 +316,14 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 		"team":              {plain: `{"team":"finance"}`, why: "somebody still decides"},
 		"escalate_to":       {why: "likewise"},
 		"name":              {why: "cannot be changed"},
+		"policy":            {tight: `{"policy":"two"}`, loose: `{"policy":""}`},
 	}
 	tools := map[string]settingCase{
 		"risk":       {tight: `{"risk":"high"}`, loose: `{"risk":""}`},
 		"enabled":    {tight: `{"enabled":false}`, loose: `{"enabled":true}`},
 		"idempotent": {plain: `{"idempotent":true}`, why: "the call was approved, and has the same effect"},
 		"select":     {why: "reduces results"},
+		"policy":     {tight: `{"policy":"two"}`, loose: `{"policy":""}`},
 		"not_secret": {plain: `{"not_secret":["/a"]}`, why: "reviewers see more"},
 	}
 	agents := map[string]string{

@@ -47,6 +47,10 @@ func loosenings() map[string]loosening {
 			},
 			func(s *SkillSettings) { s.Questions = tight.Questions },
 		},
+		"policy": {
+			func(before, after *SkillSettings) bool { return before.Policy != "" && after.Policy != before.Policy },
+			func(*SkillSettings) {}, // any policy tightens a new skill
+		},
 		"tools": {
 			func(before, after *SkillSettings) bool {
 				for name, was := range before.Tools {
@@ -63,7 +67,7 @@ func loosenings() map[string]loosening {
 
 // loosens reports whether the settings of a tool loosen those that it had.
 func (s ToolSettings) loosens(was ToolSettings) bool {
-	return was.Risk == RiskHigh && s.Risk != RiskHigh || was.Disabled() && !s.Disabled()
+	return was.Risk == RiskHigh && s.Risk != RiskHigh || was.Disabled() && !s.Disabled() || was.Policy != "" && s.Policy != was.Policy
 }
 
 // tightenSkill returns the state of a new skill without what loosens, and whether that differs.
@@ -113,7 +117,7 @@ func (e *edit) passesWithout(ctx context.Context, autoApprove bool, covers func(
 	if err != nil {
 		return false, err
 	}
-	for _, version := range rules {
+	for _, version := range rules.present {
 		if version.Spec.Mode == rule.Enforce && version.Spec.Effect == rule.Allow && covers(version.Spec) {
 			return true, nil
 		}

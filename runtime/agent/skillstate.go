@@ -197,6 +197,7 @@ func (patch ToolPatch) applyTo(s ToolSettings) ToolSettings {
 	setIfGiven(&s.Idempotent, patch.Idempotent)
 	setIfGiven(&s.Select, patch.Select)
 	setIfGiven(&s.NotSecret, patch.NotSecret)
+	setIfGiven(&s.Policy, patch.Policy)
 	if patch.Enabled != nil {
 		s.Enabled = patch.Enabled
 	}
@@ -311,6 +312,9 @@ func (s ToolSettings) String() string {
 	}
 	if len(s.NotSecret) > 0 {
 		parts = append(parts, "not_secret: "+jsonText(s.NotSecret))
+	}
+	if s.Policy != "" {
+		parts = append(parts, "policy: "+s.Policy)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -80,11 +80,12 @@ type ToolSettings struct {
 	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program that reduces JSON responses; empty: none
 	// NotSecret has the JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index.
 	NotSecret []string `json:"not_secret,omitempty"`
+	Policy    string   `json:"policy,omitempty"` // of calls that need an approval; empty: the skill's
 }
 
 // isDefault reports whether the settings, which are normal, change nothing.
 func (s ToolSettings) isDefault() bool {
-	return s.Risk == "" && !s.Idempotent && s.Enabled == nil && s.Select == "" && len(s.NotSecret) == 0
+	return s.Risk == "" && !s.Idempotent && s.Enabled == nil && s.Select == "" && len(s.NotSecret) == 0 && s.Policy == ""
 }
 
 // EditNeedsSecond reports whether an edit of a call of this tool needs the approval of a reviewer other than the editor.

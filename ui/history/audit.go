@@ -213,7 +213,7 @@ func (p parties) subject(e *audit.Event) Party {
 	if e.Action.Noun() == "change" {
 		party.URL = present.ChangeURL(e.Subject)
 	}
-	if e.Action.Noun() == "rule" {
+	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" {
 		var data struct {
 			Name string `json:"name"`
 		}

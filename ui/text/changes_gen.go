@@ -31,6 +31,11 @@ func ChangesOfTool(name string) Message { return newMessage("changes.OfTool", ar
 // ChangesOfRule is "Rule {name}".
 func ChangesOfRule(name string) Message { return newMessage("changes.OfRule", argument{"name", name}) }
 
+// ChangesOfPolicy is "Policy {name}".
+func ChangesOfPolicy(name string) Message {
+	return newMessage("changes.OfPolicy", argument{"name", name})
+}
+
 // ChangesOfPerson is "Roles of {name}".
 func ChangesOfPerson(name string) Message {
 	return newMessage("changes.OfPerson", argument{"name", name})

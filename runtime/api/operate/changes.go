@@ -19,8 +19,8 @@ type changeHandlers struct {
 // ControlledChange is a change that loosens, which waits for a second operator or waited for one.
 type ControlledChange struct {
 	ID         uuid.UUID           `json:"id" format:"uuid"`
-	Kind       dualcontrol.Kind    `json:"kind" enum:"skill,tool,rule,person,invitation" doc:"The kind of thing that it changes."`
-	Subject    uuid.UUID           `json:"subject" format:"uuid" doc:"The thing. A rule and a tool have an id that follows from their names."`
+	Kind       dualcontrol.Kind    `json:"kind" enum:"skill,tool,rule,policy,person,invitation" doc:"The kind of thing that it changes."`
+	Subject    uuid.UUID           `json:"subject" format:"uuid" doc:"The thing. Rules, policies and tools have ids that follow from their names."`
 	Name       string              `json:"name"`
 	Action     string              `json:"action" enum:"create,update,delete"`
 	Fields     []dualcontrol.Field `json:"fields" nullable:"false" doc:"All differences. Secret values are not shown."`
@@ -37,12 +37,18 @@ func (h *changeHandlers) changeViews(ctx context.Context, changes ...dualcontrol
 	var people []uuid.UUID
 	for i := range changes {
 		people = append(people, changes[i].ProposedBy, changes[i].DecidedBy)
+		if changes[i].Kind == dualcontrol.Person {
+			people = append(people, changes[i].Subject)
+		}
 	}
 	names, err := h.NamePeople(ctx, people...)
 	if err != nil {
 		return nil, err
 	}
 	return func(c dualcontrol.Change) ControlledChange {
+		if c.Kind == dualcontrol.Person {
+			c.Name = names.NameOf(c.Subject)
+		}
 		return ControlledChange{
 			ID: c.ID, Kind: c.Kind, Subject: c.Subject, Name: c.Name, Action: c.Action, Fields: rest.OrEmpty(c.Fields), Status: c.Status,
 			ProposedBy: names.RefOf(c.ProposedBy), ProposedAt: c.ProposedAt.UTC(), ExpiresAt: c.ExpiresAt.UTC(),

@@ -28,9 +28,12 @@ const (
 	CodeExpired          = "expired"         // the deadline passed
 	CodeSelfApproval     = "self_approval"
 	CodeOwnEdit          = "own_edit"
-	CodeNotVerified      = "not_verified"  // a person who was invited, about a call of the person who invited them
-	CodeOutsideLimit     = "outside_limit" // of the reviewer's role
-	CodeChangeWaits      = "change_waits"  // for a second operator
+	CodeOutsideLimit     = "outside_limit"  // of the reviewer's role
+	CodeChangeWaits      = "change_waits"   // for a second operator
+	CodeVoted            = "voted"          // the person, or one who may be the same, has voted
+	CodeNotAsked         = "not_asked"      // the policy of the call does not ask the person
+	CodePolicyChanged    = "policy_changed" // the policy of the call is not the one that was shown
+	CodeNotVerified      = "not_verified"   // a person who was invited, about a call of the person who invited them
 	CodeStateConflict    = "state_conflict"
 	CodeSearchTooBroad   = "search_too_broad"
 	CodeInternal         = "internal"

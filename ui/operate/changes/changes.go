@@ -58,9 +58,9 @@ func (h *Handler) ShowChanges(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	people := make([]uuid.UUID, len(found))
+	var people []uuid.UUID
 	for i := range found {
-		people[i] = found[i].ProposedBy
+		people = append(people, found[i].ProposedBy, found[i].Subject)
 	}
 	names, err := h.Names(r.Context(), people...)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Handler) ShowChanges(w http.ResponseWriter, r *http.Request) {
 	for i := range found {
 		c := &found[i]
 		list.Rows = append(list.Rows, Row{
-			URL: present.ChangeURL(c.ID), Title: titleOf(c), Status: statusBadge(c.Status), At: c.ProposedAt, By: present.PersonName(c.ProposedBy, names),
+			URL: present.ChangeURL(c.ID), Title: titleOf(c, names), Status: statusBadge(c.Status), At: c.ProposedAt, By: present.PersonName(c.ProposedBy, names),
 		})
 	}
 	if next != uuid.Nil {
@@ -97,7 +97,12 @@ func (h *Handler) answerWithChange(w http.ResponseWriter, r *http.Request, statu
 		return
 	}
 	access, _ := login.Access(r.Context())
-	v := Change{Title: titleOf(&c), URL: present.ChangeURL(c.ID), Status: statusBadge(c.Status), Notice: notice, Pending: c.Status == dualcontrol.Pending}
+	names, err := h.Names(r.Context(), c.ProposedBy, c.DecidedBy, c.Subject)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	v := Change{Title: titleOf(&c, names), URL: present.ChangeURL(c.ID), Status: statusBadge(c.Status), Notice: notice, Pending: c.Status == dualcontrol.Pending}
 	if v.Pending {
 		if v.MayApprove, err = h.control.MayApprove(r.Context(), &c, access.Person.ID); err != nil {
 			h.Fail(w, r, err)
@@ -106,11 +111,6 @@ func (h *Handler) answerWithChange(w http.ResponseWriter, r *http.Request, statu
 	}
 	if notice == nil && r.Method == http.MethodGet && r.URL.Query().Get("done") == shell.ChangeProposed {
 		v.Notice = &view.Notice{Level: view.Info, Title: text.ChangesProposedNow(), Text: text.ChangesProposedNext()}
-	}
-	names, err := h.Names(r.Context(), c.ProposedBy, c.DecidedBy)
-	if err != nil {
-		h.Fail(w, r, err)
-		return
 	}
 	v.Own = c.ProposedBy == access.Person.ID
 	v.Facts = []view.Fact{
@@ -211,7 +211,7 @@ func ExplainError(_ *http.Request, err error) (int, view.Notice, bool) {
 }
 
 // titleOf names a change.
-func titleOf(c *dualcontrol.Change) text.Message {
+func titleOf(c *dualcontrol.Change, names map[uuid.UUID]string) text.Message {
 	name := view.Printable(c.Name)
 	switch c.Kind {
 	case dualcontrol.Skill:
@@ -220,11 +220,13 @@ func titleOf(c *dualcontrol.Change) text.Message {
 		return text.ChangesOfTool(name)
 	case dualcontrol.Rule:
 		return text.ChangesOfRule(name)
+	case dualcontrol.Policy:
+		return text.ChangesOfPolicy(name)
 	case dualcontrol.Invitation:
 		return text.ChangesOfInvitation(name)
 	case dualcontrol.Person:
 	}
-	return text.ChangesOfPerson(name)
+	return text.ChangesOfPerson(view.Printable(present.PersonName(c.Subject, names)))
 }
 
 func statusBadge(s dualcontrol.Status) view.Badge {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
@@ -86,7 +87,7 @@ func formatScope(agents, skills, tools []string) string {
 func (e *Env) showRule(r *client.Rule) error {
 	pairs := []string{
 		"Rule", r.Name, "Effect", formatEffect(r.Effect, r.HighRisk), "Mode", r.Mode, "About", formatScope(r.Agents, r.Skills, r.Tools),
-		"Message", value(r.Message), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
+		"Message", value(r.Message), "Policy", value(r.Policy), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
 	}
 	for _, w := range r.Warnings {
 		pairs = append(pairs, "Does not fit", w.Skill+": "+w.Tool+": "+w.Message)
@@ -117,7 +118,7 @@ func ruleFields(rules []client.AppliedRule) []string {
 }
 
 func newRulesSetCmd(e *Env) *cobra.Command {
-	var file, when, effect, mode, message string
+	var file, when, effect, mode, message, policy string
 	var agents, skills, tools []string
 	var highRisk bool
 	var revision int64
@@ -142,6 +143,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 	flags.StringVar(&mode, "mode", "", "enforce, shadow or off")
 	flags.StringVar(&message, "message", "", "tells the model why a call was denied")
 	flags.BoolVar(&highRisk, "high-risk", false, "allow also calls of tools that are marked as high risk")
+	flags.StringVar(&policy, "policy", "", `approval policy of the calls that it parks; "" is none`)
 	flags.Int64Var(&revision, "revision", 0, "change only the rule of this revision; 0: only if there is none")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		body := client.RuleRequest{}
@@ -149,7 +151,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 			body.Revision = &revision
 		}
 		if file != "" {
-			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk"} {
+			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk", "policy"} {
 				if flags.Changed(other) {
 					return misusef("--file excludes --%s", other)
 				}
@@ -161,7 +163,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 		switch {
 		case err == nil:
 			body.Agents, body.Skills, body.Tools, body.When = old.Agents, old.Skills, old.Tools, &old.When
-			body.Effect, body.Mode, body.Message, body.HighRisk = old.Effect, &old.Mode, old.Message, &old.HighRisk
+			body.Effect, body.Mode, body.Message, body.HighRisk, body.Policy = old.Effect, &old.Mode, old.Message, &old.HighRisk, old.Policy
 			if body.Revision == nil {
 				body.Revision = &old.Revision
 			}
@@ -175,7 +177,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 		for flag, change := range map[string]func(){
 			"agent": func() { body.Agents = agents }, "skill": func() { body.Skills = skills }, "tool": func() { body.Tools = tools },
 			"when": func() { body.When = &when }, "effect": func() { body.Effect = effect }, "mode": func() { body.Mode = &mode },
-			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk },
+			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk }, "policy": func() { body.Policy = &policy },
 		} {
 			if flags.Changed(flag) {
 				change()
@@ -188,7 +190,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 }
 
 func (e *Env) setRuleFromFile(ctx context.Context, api *client.Client, name, file string, revision *int64) error {
-	body, declared, err := e.readRuleFile(name, file)
+	body, declared, err := e.readSpecFile(name, file, manifest.ParseRule)
 	if err != nil {
 		return err
 	}

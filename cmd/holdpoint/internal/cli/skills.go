@@ -142,7 +142,7 @@ see "holdpoint skill set".`,
 }
 
 func newSkillSetCmd(e *Env) *cobra.Command {
-	var risk, program string
+	var risk, program, policy string
 	var idempotent, enabled bool
 	var notSecret []string
 	cmd := &cobra.Command{
@@ -156,6 +156,7 @@ func newSkillSetCmd(e *Env) *cobra.Command {
               definition, which then has to be accepted.
 --not-secret  arguments that the dashboard shows and compares though the tool's schema declares
               them as secrets: JSON pointers, in which * is any name or index. "" is none.
+--policy      the approval policy of its calls, instead of the skill's. "" is the skill's.
 
 For the skill itself, see "holdpoint skill edit".`,
 		Example: `  holdpoint skill set files move_file --risk high
@@ -169,6 +170,7 @@ For the skill itself, see "holdpoint skill edit".`,
 	flags.BoolVar(&idempotent, "idempotent", false, "whether a call may be sent again")
 	flags.BoolVar(&enabled, "enabled", true, "whether agents may use it")
 	flags.StringVar(&program, "select", "", `a jq program that makes the result of a JSON answer; "" is all of it`)
+	flags.StringVar(&policy, "policy", "", `approval policy of its calls; "" is the skill's`)
 	flags.StringSliceVar(&notSecret, "not-secret", nil, `paths of arguments that are not secret; "" is none`)
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		var patch client.ToolPatch
@@ -190,8 +192,11 @@ For the skill itself, see "holdpoint skill edit".`,
 		if flags.Changed("not-secret") {
 			patch.NotSecret = notSecret
 		}
-		if !slices.ContainsFunc([]string{"risk", "idempotent", "enabled", "select", "not-secret"}, flags.Changed) {
-			return misusef("give --risk, --idempotent, --enabled, --select or --not-secret")
+		if flags.Changed("policy") {
+			patch.Policy = &policy
+		}
+		if !slices.ContainsFunc([]string{"risk", "idempotent", "enabled", "select", "not-secret", "policy"}, flags.Changed) {
+			return misusef("give --risk, --idempotent, --enabled, --select, --not-secret or --policy")
 		}
 		reply, err := api.UpdateTool(ctx, args[0], args[1], patch)
 		type settings struct {
