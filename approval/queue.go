@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -221,17 +220,23 @@ func (f *QueueFilter) PositionOf(a *Approval) Position {
 // hasReader reports whether the order depends on the reader.
 func (f *QueueFilter) hasReader() bool { return len(f.Teams) > 0 || len(f.People) > 0 }
 
+// ListTeams returns the teams that are asked about the approval. The first one is "" if the call was given to no team.
+func (a *Approval) ListTeams() []string {
+	teams := append([]string{a.Team}, a.AskedTeams...)
+	if a.EscalatedAt != nil && a.EscalateTo != "" {
+		teams = append(teams, a.EscalateTo)
+	}
+	for i := range a.Policies {
+		teams = append(teams, a.Policies[i].ListTeams()...)
+	}
+	return teams
+}
+
 // Asks reports whether one of the teams or people is asked about the approval.
 func (a *Approval) Asks(teams []string, people ...uuid.UUID) bool {
-	for _, team := range teams {
-		if team == a.Team || a.EscalatedAt != nil && team == a.EscalateTo || slices.Contains(a.AskedTeams, team) {
-			return true
-		}
-		if slices.ContainsFunc(a.Policies, func(p policy.Policy) bool { return slices.Contains(p.ListTeams(), team) }) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(people, func(id uuid.UUID) bool { return slices.Contains(a.AskedPeople, id) })
+	asked := a.ListTeams()
+	return slices.ContainsFunc(teams, func(team string) bool { return slices.Contains(asked, team) }) ||
+		slices.ContainsFunc(people, func(id uuid.UUID) bool { return slices.Contains(a.AskedPeople, id) })
 }
 
 // AsksPeople reports whether a pending approval asks people, and not only teams.

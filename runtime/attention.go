@@ -45,7 +45,7 @@ func (rt *Runtime) queueNotices(ctx context.Context, tx pgx.Tx, list []call.Atte
 		a := &list[i]
 		e := notify.Event{
 			Kind: noticeKind(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool,
-			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID,
+			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID, Teams: a.Approval.ListTeams(),
 		}
 		if a.Kind != call.Escalated {
 			events = append(events, e)
@@ -79,13 +79,16 @@ func noticeKind(kind call.AttentionKind) notify.Kind {
 	return notify.Parked
 }
 
-// hasReviewer reports whether any person may decide about calls that an agent makes on behalf of principal. uuid.Nil: on behalf
-// of no person; every reviewer may decide.
-func (rt *Runtime) hasReviewer(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
-	reviewers, err := rt.Identity.Reviewers(ctx)
+// hasReviewer reports whether any person may decide a call, by its principal, agent, skill and teams.
+func (rt *Runtime) hasReviewer(ctx context.Context, a *approval.Approval) (bool, error) {
+	reviewers, err := rt.listCoveringReviewers(ctx, a)
 	if err != nil {
 		return false, err
 	}
+	if rt.AllowSelfApproval {
+		return len(reviewers) > 0, nil
+	}
+	principal := a.PrincipalID
 	self, err := rt.Identity.SameAs(ctx, principal)
 	if err != nil {
 		return false, err
@@ -107,7 +110,7 @@ func (rt *Runtime) hasReviewer(ctx context.Context, principal, agentID uuid.UUID
 	if len(unverified) == 0 {
 		return false, nil
 	}
-	makers, err := agent.KeyMakers(ctx, rt.DB.Pool(), agentID, rt.Now())
+	makers, err := agent.KeyMakers(ctx, rt.DB.Pool(), a.AgentID, rt.Now())
 	if err != nil {
 		return false, err
 	}
@@ -121,4 +124,18 @@ func (rt *Runtime) hasReviewer(ctx context.Context, principal, agentID uuid.UUID
 		}
 	}
 	return false, nil
+}
+
+// listCoveringReviewers returns the reviewers whose limit, if any, includes a call. The team that a call may be escalated to counts.
+func (rt *Runtime) listCoveringReviewers(ctx context.Context, a *approval.Approval) ([]identity.Eligible, error) {
+	reviewers, err := rt.Identity.Reviewers(ctx)
+	if err != nil || !slices.ContainsFunc(reviewers, func(one identity.Eligible) bool { return one.Limit != nil }) {
+		return reviewers, err
+	}
+	names, err := rt.Agents.Names(ctx, []uuid.UUID{a.AgentID, a.SkillID})
+	if err != nil {
+		return nil, err
+	}
+	scope := identity.Scope{Agent: names[a.AgentID], Skill: names[a.SkillID], Teams: []string{a.Team, a.EscalateTo}}
+	return slices.DeleteFunc(slices.Clone(reviewers), func(one identity.Eligible) bool { return !one.Limit.Covers(scope) }), nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -42,9 +43,10 @@ type house struct {
 
 	maren      *visitor
 	visitors   map[string]*visitor
-	connection string // path of a connection
-	draft      string // path of a draft of an HTTP API
-	wrongDraft string // the same, with nothing chosen
+	connection string    // path of a connection
+	change     uuid.UUID // that waits for a second operator
+	draft      string    // path of a draft of an HTTP API
+	wrongDraft string    // the same, with nothing chosen
 	grant      uuid.UUID
 }
 
@@ -89,6 +91,9 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.draftTalk()
 	h.draftAPI()
 	h.away()
+	h.change = uuid.New()
+	h.db.Exec(`INSERT INTO changes (id, kind, subject, name, action, fields, proposed_by, expires_at) VALUES ($1, 'skill', $2, 'ledger', 'update', $3, $4, holdpoint_now() + interval '3 days')`,
+		h.change, h.skill("ledger").ID, []dualcontrol.Field{{Field: "auto_approve", Old: "false", New: "true"}, {Field: "tools.pay_out", Old: "{risk: high}"}}, h.people["theo"])
 	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	return h

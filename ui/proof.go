@@ -19,7 +19,7 @@ func listProofPatterns() []string {
 		"POST /members", "POST /members/{id}/grant", "POST /members/{id}/unblock", "POST /members/{id}/tokens",
 		"POST /members/{id}/link", "POST /members/{id}/unlink", "POST /settings/tokens",
 		"POST /skills/new", "POST /skills/{id}/edit", "POST /skills/{id}/accept",
-		"POST /imports/{id}/save",
+		"POST /imports/{id}/save", "POST /changes/{id}/approve",
 		"POST /agents/{id}/keys", "POST /agents/new", "POST /agents/{id}/edit", "POST /agents/{id}/assign",
 		"POST /agents/{id}/callbacks", "POST /agents/{id}/callbacks/{callback}/rotate",
 		"POST /settings/webhooks", "POST /teams/delegations", "POST /teams/schedules",

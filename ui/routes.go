@@ -37,8 +37,8 @@ type Route struct {
 
 // Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.grantRoutes(), u.connectionRoutes(),
-		u.memberRoutes(), u.teamRoutes(), u.settingsRoutes())
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.grantRoutes(), u.changeRoutes(),
+		u.connectionRoutes(), u.memberRoutes(), u.teamRoutes(), u.settingsRoutes())
 }
 
 // ListRoutes returns the routes without working handlers, to check their patterns and rules.
@@ -213,6 +213,16 @@ func (u *UI) grantRoutes() []Route {
 		{"GET /grants/{id}", both(), u.grants.ShowGrant},
 		{"POST /grants/{id}/revoke", both(), u.grants.RevokeGrant},
 		{"POST /grants/{id}/confirm", both(), u.grants.ConfirmGrant},
+	}
+}
+
+// changeRoutes are about changes that wait for a second operator.
+func (u *UI) changeRoutes() []Route {
+	return []Route{
+		{"GET /changes", operators(), u.changes.ShowChanges},
+		{"GET /changes/{id}", operators(), u.changes.ShowChange},
+		{"POST /changes/{id}/approve", operators(), u.changes.Approve},
+		{"POST /changes/{id}/reject", operators(), u.changes.Reject},
 	}
 }
 

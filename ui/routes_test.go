@@ -149,6 +149,10 @@ var may = map[string]string{
 	"POST /policies/named/{name}/edit":   "o",
 	"POST /policies/named/{name}/delete": "o",
 	"GET /policies/{form...}":            "or",
+	"GET /changes":                       "o",
+	"GET /changes/{id}":                  "o",
+	"POST /changes/{id}/approve":         "o",
+	"POST /changes/{id}/reject":          "o",
 
 	"GET /connections":                  "or", // their own; operators all
 	"GET /connections/{id}":             "or",

@@ -152,6 +152,10 @@ var sameAs = map[string]string{
 	"POST /policies/named/{name}/edit":   "PUT policies/x",
 	"POST /policies/named/{name}/delete": "DELETE policies/x",
 	"GET /policies/{form...}":            "GET policies",
+	"GET /changes":                       "GET changes",
+	"GET /changes/{id}":                  "GET changes/{id}",
+	"POST /changes/{id}/approve":         "POST changes/{id}/approve",
+	"POST /changes/{id}/reject":          "POST changes/{id}/reject",
 
 	"GET /connections":                  "GET connections",
 	"GET /connections/{id}":             "GET connections/{id}",
@@ -210,7 +214,7 @@ func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	served, err := api.New(api.Config{
-		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, OnCall: w.oncall, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, OnCall: w.oncall, Control: w.control, Audit: w.db.Pool(),
 	})
 	check(t, err)
 	mux := http.NewServeMux()

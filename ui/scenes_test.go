@@ -219,6 +219,8 @@ func (h *house) scenes() []scene {
 			p.Click("replay")
 			p.Wait("replay-result")
 		}},
+		{name: "changes", route: "GET /changes", path: "/changes", ready: "change-row"},
+		{name: "change", route: "GET /changes/{id}", path: "/changes/" + h.change.String(), ready: "decision"},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
 		{name: "sign-in-link", path: h.createLink("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/pattern"
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
@@ -140,41 +141,16 @@ type Subject struct{ Agent, Skill, Tool string }
 
 // Covers reports whether the rule is about calls of the subject. The condition may still not hold for one of them.
 func (s Spec) Covers(of Subject) bool {
-	return matchesAny(s.Agents, of.Agent) && matchesAny(s.Skills, of.Skill) && matchesAny(s.Tools, of.Tool)
+	return pattern.MatchesAny(s.Agents, of.Agent) && pattern.MatchesAny(s.Skills, of.Skill) && pattern.MatchesAny(s.Tools, of.Tool)
 }
 
 // CoversSkill is [Spec.Covers] for the calls of any agent and tool.
-func (s Spec) CoversSkill(skill string) bool { return matchesAny(s.Skills, skill) }
+func (s Spec) CoversSkill(skill string) bool { return pattern.MatchesAny(s.Skills, skill) }
 
 // CoversAgent is [Spec.Covers] for the calls of any skill and tool.
-func (s Spec) CoversAgent(agent string) bool { return matchesAny(s.Agents, agent) }
+func (s Spec) CoversAgent(agent string) bool { return pattern.MatchesAny(s.Agents, agent) }
 
 // CoversTool is [Spec.Covers] for the calls of any agent.
 func (s Spec) CoversTool(skill, tool string) bool {
-	return matchesAny(s.Skills, skill) && matchesAny(s.Tools, tool)
-}
-
-func matchesAny(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
-}
-
-// matches compares a name with a pattern in which * stands for any characters.
-func matches(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	rest, ok := strings.CutPrefix(name, parts[0])
-	if !ok {
-		return false
-	}
-	last := parts[len(parts)-1]
-	for _, part := range parts[1 : len(parts)-1] {
-		at := strings.Index(rest, part)
-		if at < 0 {
-			return false
-		}
-		rest = rest[at+len(part):]
-	}
-	return len(rest) >= len(last) && strings.HasSuffix(rest, last)
+	return pattern.MatchesAny(s.Skills, skill) && pattern.MatchesAny(s.Tools, tool)
 }

@@ -82,6 +82,8 @@ var twins = map[string]twin{
 	"POST /policies/new":                 {operation: "setPolicy", command: "policies set"},
 	"POST /policies/named/{name}/edit":   {operation: "setPolicy", command: "policies set"},
 	"POST /policies/named/{name}/delete": {operation: "deletePolicy", command: "policies delete"},
+	"POST /changes/{id}/approve":         {operation: "approveChange", command: "changes approve"},
+	"POST /changes/{id}/reject":          {operation: "rejectChange", command: "changes reject"},
 
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 

@@ -99,6 +99,14 @@ const (
 	GrantReviewed  Action = "grant.reviewed" // the weekly look at unused and wide ones
 )
 
+// The actions on changes that wait for a second operator.
+const (
+	ChangeProposed Action = "change.proposed"
+	ChangeApproved Action = "change.approved"
+	ChangeRejected Action = "change.rejected"
+	ChangeStale    Action = "change.stale" // the thing had changed since the proposal
+)
+
 // The actions on approval policies. The subject is a policy's id, which follows from its name.
 const (
 	PolicyCreated Action = "policy.created"
@@ -112,6 +120,7 @@ const (
 	PersonFirst             Action = "person.first" // a person took over from the bootstrap token
 	PersonClaimed           Action = "person.claimed"
 	PersonGranted           Action = "person.granted"
+	PersonLimited           Action = "person.limited" // the calls that a reviewer may decide
 	PersonBlocked           Action = "person.blocked"
 	PersonUnblocked         Action = "person.unblocked"
 	PersonLinked            Action = "person.linked"
@@ -202,7 +211,7 @@ func (a Action) About() string {
 		return "skill"
 	case AgentCreated, AgentUpdated, AgentDeleted, AgentKeyCreated, AgentKeyRevoked, AssignmentCreated, AssignmentUpdated, AssignmentDeleted:
 		return KindAgent
-	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
+	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonLimited, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
 		TokenCreated, TokenRevoked, SessionCreated, SessionReauthenticated, SessionEnded, SignInLinkCreated, SignInLinkUsed,
 		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported, PersonExported, PersonErased,
 		AbsenceCreated, AbsenceEnded, DelegationCreated, DelegationEnded:
@@ -215,7 +224,7 @@ func (a Action) About() string {
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
 		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
 		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed,
-		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted:
+		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted, ChangeProposed, ChangeApproved, ChangeRejected, ChangeStale:
 		return a.Noun()
 	}
 	return ""

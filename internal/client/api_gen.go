@@ -61,6 +61,10 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/calls/{id}/cancel", "Cancel a call that has not been sent, even if it is approved"},
 		{"GET", "/api/v1/calls/{id}/files/{file}", "Download the content of a file that is attached to a call"},
 		{"POST", "/api/v1/calls/{id}/resolve", "Record the real outcome of a call whose status is unknown"},
+		{"GET", "/api/v1/changes", "List changes that waited for a second operator, newest first"},
+		{"GET", "/api/v1/changes/{id}", "Get a change with all its differences"},
+		{"POST", "/api/v1/changes/{id}/approve", "Make a change that another operator proposed, exactly as it was proposed"},
+		{"POST", "/api/v1/changes/{id}/reject", "Reject a change, or withdraw your own"},
 		{"GET", "/api/v1/connections", "List connections to protected skill servers, newest first; reviewers also see shared ones"},
 		{"GET", "/api/v1/connections/{id}", "Get a connection, without its tokens"},
 		{"POST", "/api/v1/connections/{id}/disconnect", "Delete the tokens of a connection and have them revoked"},
@@ -80,6 +84,12 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/files/presign-upload", "Announce a file and get a URL for one upload with PUT, without a credential"},
 		{"DELETE", "/api/v1/files/{id}", "Delete a file that is not attached to a call"},
 		{"GET", "/api/v1/files/{id}", "Get an announced file, without its content"},
+		{"GET", "/api/v1/grants", "List grants, newest first"},
+		{"POST", "/api/v1/grants", "Allow calls like one"},
+		{"POST", "/api/v1/grants/preview", "List the calls that a grant would have allowed; nothing is stored"},
+		{"GET", "/api/v1/grants/{id}", "Get a grant"},
+		{"POST", "/api/v1/grants/{id}/confirm", "Confirm a grant that needs a second person"},
+		{"POST", "/api/v1/grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied"},
 		{"GET", "/api/v1/insights", "Get figures of calls and approvals in a time range"},
 		{"GET", "/api/v1/insights/tools", "Get figures of calls by tool: outcomes, HTTP statuses, step times, sizes, errors"},
 		{"GET", "/api/v1/invitations", "List invitations, newest first, without their secrets"},
@@ -515,6 +525,37 @@ func (c *Client) ResolveCall(ctx context.Context, id string, body ResolveRequest
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/calls/"+Segment(id)+"/resolve", nil, body)
 }
 
+// ListChangesQuery is the query of [Client.ListChanges]. What is zero is left out.
+type ListChangesQuery struct {
+	Limit   *int64
+	Cursor  string
+	Pending bool
+}
+
+// ListChanges sends GET /api/v1/changes.
+func (c *Client) ListChanges(ctx context.Context, query ListChangesQuery) (Reply[List[ControlledChange]], error) {
+	q := parameters{}
+	q.addParameter("limit", query.Limit)
+	q.addParameter("cursor", query.Cursor)
+	q.addParameter("pending", query.Pending)
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/changes", q, nil)
+}
+
+// GetChange sends GET /api/v1/changes/{id}.
+func (c *Client) GetChange(ctx context.Context, id string) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/changes/"+Segment(id), nil, nil)
+}
+
+// ApproveChange sends POST /api/v1/changes/{id}/approve.
+func (c *Client) ApproveChange(ctx context.Context, id string, body ChangeDecision) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/changes/"+Segment(id)+"/approve", nil, body)
+}
+
+// RejectChange sends POST /api/v1/changes/{id}/reject.
+func (c *Client) RejectChange(ctx context.Context, id string, body ChangeDecision) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/changes/"+Segment(id)+"/reject", nil, body)
+}
+
 // ListConnectionsQuery is the query of [Client.ListConnections]. What is zero is left out.
 type ListConnectionsQuery struct {
 	Limit  *int64
@@ -640,6 +681,43 @@ func (c *Client) DeleteFile(ctx context.Context, id string) error {
 // GetFile sends GET /api/v1/files/{id}.
 func (c *Client) GetFile(ctx context.Context, id string) (Reply[File], error) {
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/files/"+Segment(id), nil, nil)
+}
+
+// ListGrantsQuery is the query of [Client.ListGrants]. What is zero is left out.
+type ListGrantsQuery struct {
+	All bool
+}
+
+// ListGrants sends GET /api/v1/grants.
+func (c *Client) ListGrants(ctx context.Context, query ListGrantsQuery) (Reply[List[Grant]], error) {
+	q := parameters{}
+	q.addParameter("all", query.All)
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/grants", q, nil)
+}
+
+// CreateGrant sends POST /api/v1/grants.
+func (c *Client) CreateGrant(ctx context.Context, body GrantRequest) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants", nil, body)
+}
+
+// PreviewGrant sends POST /api/v1/grants/preview.
+func (c *Client) PreviewGrant(ctx context.Context, body GrantText) (Reply[GrantPreview], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/preview", nil, body)
+}
+
+// GetGrant sends GET /api/v1/grants/{id}.
+func (c *Client) GetGrant(ctx context.Context, id string) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/grants/"+Segment(id), nil, nil)
+}
+
+// ConfirmGrant sends POST /api/v1/grants/{id}/confirm.
+func (c *Client) ConfirmGrant(ctx context.Context, id string) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/"+Segment(id)+"/confirm", nil, nil)
+}
+
+// RevokeGrant sends POST /api/v1/grants/{id}/revoke.
+func (c *Client) RevokeGrant(ctx context.Context, id string) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/"+Segment(id)+"/revoke", nil, nil)
 }
 
 // GetInsightsQuery is the query of [Client.GetInsights]. What is zero is left out.
@@ -1341,6 +1419,7 @@ type Call struct {
 	Files              []AttachedFile  `json:"files"`
 	FinishedAt         *time.Time      `json:"finished_at"`
 	Gated              bool            `json:"gated"`
+	GrantID            string          `json:"grant_id"`
 	ID                 string          `json:"id"`
 	Late               json.RawMessage `json:"late"`
 	Measures           *Measures       `json:"measures"`
@@ -1406,6 +1485,12 @@ type Change struct {
 	Fields []FieldChange `json:"fields,omitzero"`
 	Kind   string        `json:"kind"`
 	Name   string        `json:"name"`
+	Waits  string        `json:"waits,omitzero"`
+}
+
+// ChangeDecision is a schema of the API.
+type ChangeDecision struct {
+	Note *string `json:"note,omitzero"`
 }
 
 // Claim is a schema of the API.
@@ -1460,6 +1545,23 @@ type Connection struct {
 	State         string      `json:"state"`
 	WaitingCalls  int64       `json:"waiting_calls"`
 	WhoCanResolve *string     `json:"who_can_resolve"`
+}
+
+// ControlledChange is a schema of the API.
+type ControlledChange struct {
+	Action     string      `json:"action"`
+	DecidedAt  *time.Time  `json:"decided_at"`
+	DecidedBy  *PersonName `json:"decided_by"`
+	ExpiresAt  time.Time   `json:"expires_at"`
+	Fields     []Field     `json:"fields"`
+	ID         string      `json:"id"`
+	Kind       string      `json:"kind"`
+	Name       string      `json:"name"`
+	Note       *string     `json:"note"`
+	ProposedAt time.Time   `json:"proposed_at"`
+	ProposedBy *PersonName `json:"proposed_by"`
+	Status     string      `json:"status"`
+	Subject    string      `json:"subject"`
 }
 
 // Conversation is a schema of the API.
@@ -1712,6 +1814,13 @@ type ExamineRequest struct {
 	Spec     *string `json:"spec,omitzero"`
 }
 
+// Field is a schema of the API.
+type Field struct {
+	Field string `json:"field"`
+	New   string `json:"new,omitzero"`
+	Old   string `json:"old,omitzero"`
+}
+
 // FieldChange is a schema of the API.
 type FieldChange struct {
 	Field string `json:"field"`
@@ -1743,6 +1852,82 @@ type GlassReview struct {
 	By       string      `json:"by"`
 	ByPerson *PersonName `json:"by_person"`
 	Note     string      `json:"note"`
+}
+
+// Grant is a schema of the API.
+type Grant struct {
+	Agent       string         `json:"agent"`
+	Arguments   []GrantMatcher `json:"arguments"`
+	CallID      string         `json:"call_id"`
+	EndsAt      time.Time      `json:"ends_at"`
+	GrantedAt   time.Time      `json:"granted_at"`
+	GrantedBy   *PersonName    `json:"granted_by"`
+	ID          string         `json:"id"`
+	NeedsSecond bool           `json:"needs_second"`
+	Pin         string         `json:"pin"`
+	Principal   *PersonName    `json:"principal"`
+	RevokedAt   *time.Time     `json:"revoked_at"`
+	RevokedBy   *PersonName    `json:"revoked_by"`
+	SecondAt    *time.Time     `json:"second_at"`
+	SecondBy    *PersonName    `json:"second_by"`
+	Sentence    string         `json:"sentence"`
+	Skill       string         `json:"skill"`
+	State       string         `json:"state"`
+	Taken       int64          `json:"taken"`
+	Tool        string         `json:"tool"`
+	Unused      bool           `json:"unused"`
+	UsedAt      *time.Time     `json:"used_at"`
+	Uses        *int64         `json:"uses"`
+	Wide        bool           `json:"wide"`
+}
+
+// GrantMatch is a schema of the API.
+type GrantMatch struct {
+	CallID    string    `json:"call_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Decision  string    `json:"decision"`
+}
+
+// GrantMatcher is a schema of the API.
+type GrantMatcher struct {
+	Argument string            `json:"argument"`
+	Kind     string            `json:"kind"`
+	Max      json.RawMessage   `json:"max,omitzero"`
+	Min      json.RawMessage   `json:"min,omitzero"`
+	Values   []json.RawMessage `json:"values,omitzero"`
+}
+
+// GrantPreview is a schema of the API.
+type GrantPreview struct {
+	Arguments   []GrantMatcher  `json:"arguments"`
+	Calls       []GrantMatch    `json:"calls"`
+	Matching    int64           `json:"matching"`
+	NeedsSecond bool            `json:"needs_second"`
+	Pending     int64           `json:"pending"`
+	Proposals   []GrantProposal `json:"proposals"`
+	Rejected    int64           `json:"rejected"`
+	Sentence    string          `json:"sentence"`
+}
+
+// GrantProposal is a schema of the API.
+type GrantProposal struct {
+	Argument string          `json:"argument"`
+	Matchers []GrantMatcher  `json:"matchers"`
+	Value    json.RawMessage `json:"value"`
+}
+
+// GrantRequest is a schema of the API.
+type GrantRequest struct {
+	Arguments []GrantMatcher `json:"arguments,omitzero"`
+	CallID    string         `json:"call_id"`
+	Time      *string        `json:"time,omitzero"`
+	Uses      *int64         `json:"uses,omitzero"`
+}
+
+// GrantText is a schema of the API.
+type GrantText struct {
+	Arguments []GrantMatcher `json:"arguments,omitzero"`
+	CallID    string         `json:"call_id"`
 }
 
 // Granted is a schema of the API.
@@ -1843,31 +2028,34 @@ type Instance struct {
 
 // Invitation is a schema of the API.
 type Invitation struct {
-	Agents     []string    `json:"agents"`
-	CreatedAt  time.Time   `json:"created_at"`
-	Email      *string     `json:"email"`
-	ExpiresAt  time.Time   `json:"expires_at"`
-	Hint       string      `json:"hint"`
-	ID         string      `json:"id"`
-	InvitedBy  *PersonName `json:"invited_by"`
-	Issuer     *string     `json:"issuer"`
-	Name       string      `json:"name"`
-	RedeemedAt *time.Time  `json:"redeemed_at"`
-	RedeemedBy *PersonName `json:"redeemed_by"`
-	RevokedAt  *time.Time  `json:"revoked_at"`
-	Roles      []string    `json:"roles"`
-	Subject    *string     `json:"subject"`
+	Agents      []string     `json:"agents"`
+	CreatedAt   time.Time    `json:"created_at"`
+	Email       *string      `json:"email"`
+	ExpiresAt   time.Time    `json:"expires_at"`
+	Hint        string       `json:"hint"`
+	ID          string       `json:"id"`
+	InvitedBy   *PersonName  `json:"invited_by"`
+	Issuer      *string      `json:"issuer"`
+	Name        string       `json:"name"`
+	RedeemedAt  *time.Time   `json:"redeemed_at"`
+	RedeemedBy  *PersonName  `json:"redeemed_by"`
+	ReviewLimit *ReviewLimit `json:"review_limit"`
+	RevokedAt   *time.Time   `json:"revoked_at"`
+	Roles       []string     `json:"roles"`
+	Subject     *string      `json:"subject"`
+	Waits       bool         `json:"waits"`
 }
 
 // InvitationRequest is a schema of the API.
 type InvitationRequest struct {
-	Agents  []string `json:"agents,omitzero"`
-	Email   *string  `json:"email,omitzero"`
-	Issuer  *string  `json:"issuer,omitzero"`
-	Name    string   `json:"name"`
-	Roles   []string `json:"roles"`
-	Subject *string  `json:"subject,omitzero"`
-	TTL     *string  `json:"ttl,omitzero"`
+	Agents      []string     `json:"agents,omitzero"`
+	Email       *string      `json:"email,omitzero"`
+	Issuer      *string      `json:"issuer,omitzero"`
+	Name        string       `json:"name"`
+	ReviewLimit *ReviewLimit `json:"review_limit,omitzero"`
+	Roles       []string     `json:"roles"`
+	Subject     *string      `json:"subject,omitzero"`
+	TTL         *string      `json:"ttl,omitzero"`
 }
 
 // Key is a schema of the API.
@@ -2162,35 +2350,38 @@ type Paths struct {
 
 // Person is a schema of the API.
 type Person struct {
-	Alike           bool        `json:"alike"`
-	BlockedAt       *time.Time  `json:"blocked_at"`
-	ClaimedRoles    []string    `json:"claimed_roles"`
-	ClaimedTeams    []string    `json:"claimed_teams"`
-	CreatedAt       time.Time   `json:"created_at"`
-	CredentialRoles []string    `json:"credential_roles"`
-	Email           *string     `json:"email"`
-	First           bool        `json:"first"`
-	GrantedAgents   []string    `json:"granted_agents"`
-	GrantedRoles    []string    `json:"granted_roles"`
-	GrantedTeams    []string    `json:"granted_teams"`
-	ID              string      `json:"id"`
-	InvitedBy       *PersonName `json:"invited_by"`
-	Issuer          string      `json:"issuer"`
-	Link            *Link       `json:"link"`
-	Name            string      `json:"name"`
-	Sessions        int64       `json:"sessions"`
-	SignedInAt      *time.Time  `json:"signed_in_at"`
-	Subject         string      `json:"subject"`
-	Tokens          int64       `json:"tokens"`
+	Alike           bool         `json:"alike"`
+	BlockedAt       *time.Time   `json:"blocked_at"`
+	ClaimedRoles    []string     `json:"claimed_roles"`
+	ClaimedTeams    []string     `json:"claimed_teams"`
+	CreatedAt       time.Time    `json:"created_at"`
+	CredentialRoles []string     `json:"credential_roles"`
+	Email           *string      `json:"email"`
+	First           bool         `json:"first"`
+	GrantedAgents   []string     `json:"granted_agents"`
+	GrantedRoles    []string     `json:"granted_roles"`
+	GrantedTeams    []string     `json:"granted_teams"`
+	ID              string       `json:"id"`
+	InvitedBy       *PersonName  `json:"invited_by"`
+	Issuer          string       `json:"issuer"`
+	Link            *Link        `json:"link"`
+	LostRole        *string      `json:"lost_role"`
+	Name            string       `json:"name"`
+	ReviewLimit     *ReviewLimit `json:"review_limit"`
+	Sessions        int64        `json:"sessions"`
+	SignedInAt      *time.Time   `json:"signed_in_at"`
+	Subject         string       `json:"subject"`
+	Tokens          int64        `json:"tokens"`
 }
 
 // PersonChange is a schema of the API.
 type PersonChange struct {
-	Blocked       *bool    `json:"blocked,omitzero"`
-	GrantedAgents []string `json:"granted_agents,omitzero"`
-	GrantedRoles  []string `json:"granted_roles,omitzero"`
-	GrantedTeams  []string `json:"granted_teams,omitzero"`
-	Was           *Granted `json:"was,omitzero"`
+	Blocked       *bool        `json:"blocked,omitzero"`
+	GrantedAgents []string     `json:"granted_agents,omitzero"`
+	GrantedRoles  []string     `json:"granted_roles,omitzero"`
+	GrantedTeams  []string     `json:"granted_teams,omitzero"`
+	ReviewLimit   *ReviewLimit `json:"review_limit,omitzero"`
+	Was           *Granted     `json:"was,omitzero"`
 }
 
 // PersonName is a schema of the API.
@@ -2324,6 +2515,7 @@ type ProbeStep struct {
 // Problem is a schema of the API.
 type Problem struct {
 	ApprovalStatus string         `json:"approval_status,omitzero"`
+	Change         string         `json:"change,omitzero"`
 	Code           string         `json:"code"`
 	Decision       *Decision      `json:"decision,omitzero"`
 	Detail         string         `json:"detail"`
@@ -2402,6 +2594,19 @@ type ResolveRequest struct {
 	Outcome string  `json:"outcome"`
 }
 
+// ReviewLimit is a schema of the API.
+type ReviewLimit struct {
+	Agents []string `json:"agents,omitzero"`
+	Skills []string `json:"skills,omitzero"`
+	Teams  []string `json:"teams,omitzero"`
+}
+
+// RoleConflict is a schema of the API.
+type RoleConflict struct {
+	Lost   string      `json:"lost"`
+	Person *PersonName `json:"person"`
+}
+
 // RotationRequest is a schema of the API.
 type RotationRequest struct {
 	GraceSeconds *int64 `json:"grace_seconds,omitzero"`
@@ -2409,18 +2614,20 @@ type RotationRequest struct {
 
 // Rule is a schema of the API.
 type Rule struct {
-	Agents    []string      `json:"agents"`
+	Agents    []string      `json:"agents,omitzero"`
 	ChangedAt time.Time     `json:"changed_at"`
 	ChangedBy *PersonName   `json:"changed_by"`
 	Effect    string        `json:"effect"`
+	Grants    bool          `json:"grants"`
 	HighRisk  bool          `json:"high_risk"`
 	Message   *string       `json:"message"`
 	Mode      string        `json:"mode"`
 	Name      string        `json:"name"`
 	Policy    *string       `json:"policy"`
 	Revision  int64         `json:"revision"`
-	Skills    []string      `json:"skills"`
-	Tools     []string      `json:"tools"`
+	Shadow    *RuleShadow   `json:"shadow"`
+	Skills    []string      `json:"skills,omitzero"`
+	Tools     []string      `json:"tools,omitzero"`
 	Warnings  []RuleWarning `json:"warnings"`
 	When      string        `json:"when"`
 }
@@ -2475,6 +2682,7 @@ type RuleReplay struct {
 type RuleReplayRequest struct {
 	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
+	Grants   *bool    `json:"grants,omitzero"`
 	HighRisk *bool    `json:"high_risk,omitzero"`
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
@@ -2489,6 +2697,7 @@ type RuleReplayRequest struct {
 type RuleRequest struct {
 	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
+	Grants   *bool    `json:"grants,omitzero"`
 	HighRisk *bool    `json:"high_risk,omitzero"`
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
@@ -2499,10 +2708,43 @@ type RuleRequest struct {
 	When     *string  `json:"when,omitzero"`
 }
 
+// RuleShadow is a schema of the API.
+type RuleShadow struct {
+	Complete bool                `json:"complete"`
+	Failed   int64               `json:"failed"`
+	Matched  int64               `json:"matched"`
+	Outcomes []RuleShadowOutcome `json:"outcomes"`
+	Rejected []RuleShadowCall    `json:"rejected"`
+	Since    time.Time           `json:"since"`
+}
+
+// RuleShadowCall is a schema of the API.
+type RuleShadowCall struct {
+	Agent     string    `json:"agent"`
+	CallID    string    `json:"call_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Skill     string    `json:"skill"`
+	Tool      string    `json:"tool"`
+}
+
+// RuleShadowOutcome is a schema of the API.
+type RuleShadowOutcome struct {
+	Approved  int64  `json:"approved"`
+	Calls     int64  `json:"calls"`
+	Cancelled int64  `json:"cancelled"`
+	Edited    int64  `json:"edited"`
+	Expired   int64  `json:"expired"`
+	NotAsked  int64  `json:"not_asked"`
+	Rejected  int64  `json:"rejected"`
+	Waiting   int64  `json:"waiting"`
+	Would     string `json:"would"`
+}
+
 // RuleSpec is a schema of the API.
 type RuleSpec struct {
 	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
+	Grants   *bool    `json:"grants,omitzero"`
 	HighRisk *bool    `json:"high_risk,omitzero"`
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
@@ -2523,14 +2765,15 @@ type RuleVersion struct {
 
 // RuleVersionSpec is a schema of the API.
 type RuleVersionSpec struct {
-	Agents   []string `json:"agents"`
+	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
+	Grants   bool     `json:"grants"`
 	HighRisk bool     `json:"high_risk"`
 	Message  *string  `json:"message"`
 	Mode     string   `json:"mode"`
 	Policy   *string  `json:"policy"`
-	Skills   []string `json:"skills"`
-	Tools    []string `json:"tools"`
+	Skills   []string `json:"skills,omitzero"`
+	Tools    []string `json:"tools,omitzero"`
 	When     string   `json:"when"`
 }
 
@@ -2591,12 +2834,17 @@ type Seen struct {
 // Server is a schema of the API.
 type Server struct {
 	AllowSelfApproval  bool              `json:"allow_self_approval"`
+	BothRoles          []RoleConflict    `json:"both_roles"`
 	DataDir            string            `json:"data_dir"`
 	Database           string            `json:"database"`
+	DualControl        bool              `json:"dual_control"`
 	HighRiskMaxAge     string            `json:"high_risk_max_age"`
 	Instances          []Instance        `json:"instances"`
 	Keep               map[string]string `json:"keep"`
+	MaxGrantTime       string            `json:"max_grant_time"`
+	PersonTokens       bool              `json:"person_tokens"`
 	PublicURL          string            `json:"public_url"`
+	SeparateRoles      bool              `json:"separate_roles"`
 	Stdio              bool              `json:"stdio"`
 	StdioAllow         []string          `json:"stdio_allow"`
 	StdioFromDashboard bool              `json:"stdio_from_dashboard"`
@@ -2882,6 +3130,7 @@ type ToolInsights struct {
 // ToolPatch is a schema of the API.
 type ToolPatch struct {
 	Enabled    *bool    `json:"enabled,omitzero"`
+	Grants     *bool    `json:"grants,omitzero"`
 	Idempotent *bool    `json:"idempotent,omitzero"`
 	NotSecret  []string `json:"not_secret,omitzero"`
 	Policy     *string  `json:"policy,omitzero"`
@@ -2893,6 +3142,7 @@ type ToolPatch struct {
 // ToolSettings is a schema of the API.
 type ToolSettings struct {
 	Enabled    *bool    `json:"enabled,omitzero"`
+	Grants     *bool    `json:"grants,omitzero"`
 	Idempotent *bool    `json:"idempotent,omitzero"`
 	NotSecret  []string `json:"not_secret,omitzero"`
 	Policy     *string  `json:"policy,omitzero"`

@@ -36,7 +36,8 @@ type Event struct {
 	Agent       string    `json:"agent"`
 	Skill       string    `json:"skill"`
 	Tool        string    `json:"tool"`
-	Team        string    `json:"team,omitempty"` // that is asked; empty: every team, or People
+	Team        string    `json:"team,omitempty"`  // that is asked; empty: every team, or People
+	Teams       []string  `json:"teams,omitempty"` // that the call was given to, for the limits of reviewers
 	Deadline    time.Time `json:"deadline"`
 	PrincipalID uuid.UUID `json:"principal_id"` // uuid.Nil: none
 

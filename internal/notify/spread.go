@@ -164,33 +164,38 @@ func readSubscribers(ctx context.Context, tx pgx.Tx) (map[uuid.UUID][]uuid.UUID,
 
 // audience is who can be notified of events, and which teams they are members of at this moment.
 type audience struct {
-	reviewers   []uuid.UUID
+	reviewers   []identity.Eligible
 	sames       map[uuid.UUID]uuid.UUID
 	memberships []identity.Membership
 	substituted map[uuid.UUID][]uuid.UUID // by person, those who are away
 }
 
 func readAudience(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible, news []Event) (*audience, error) {
-	who := &audience{substituted: map[uuid.UUID][]uuid.UUID{}}
-	for _, r := range reviewers {
-		who.reviewers = append(who.reviewers, r.Person)
-	}
-	people, teams := slices.Clone(who.reviewers), []string{}
-	for _, e := range news {
-		people, teams = append(people, e.PrincipalID), append(teams, e.Team)
-	}
-	var err error
-	if who.sames, err = identity.Sames(ctx, tx, people); err != nil {
-		return nil, err
+	who := &audience{reviewers: reviewers, substituted: map[uuid.UUID][]uuid.UUID{}}
+	people, teams := make([]uuid.UUID, len(reviewers)), []string{}
+	for i := range reviewers {
+		people[i] = reviewers[i].Person
 	}
 	batch := &pgx.Batch{}
-	identity.QueueMemberships(batch, who.reviewers, teams, &who.memberships)
-	identity.QueueSubstituted(batch, who.reviewers, who.substituted)
-	return who, tx.SendBatch(ctx, batch).Close()
+	for i := range news {
+		teams = append(teams, news[i].Team)
+	}
+	identity.QueueMemberships(batch, people, teams, &who.memberships)
+	identity.QueueSubstituted(batch, people, who.substituted)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	for i := range news {
+		people = append(people, news[i].PrincipalID)
+	}
+	var err error
+	who.sames, err = identity.Sames(ctx, tx, people)
+	return who, err
 }
 
 // listConcerned returns the people to be notified of a call: those whom the event names and their substitutes, or those members of its team who
-// are on call, or all members, or all reviewers if none of these may decide. The principal may not decide, under any linked identity.
+// are on call, or all members, or all reviewers if none of these may decide. The principal may not decide, under any linked identity, nor may
+// reviewers whose limit excludes the call.
 func (who *audience) listConcerned(e *Event, allowSelf bool) []uuid.UUID {
 	self := func(person uuid.UUID) uuid.UUID {
 		if same, ok := who.sames[person]; ok {
@@ -199,7 +204,12 @@ func (who *audience) listConcerned(e *Event, allowSelf bool) []uuid.UUID {
 		return person
 	}
 	var all, named, members, onCall []uuid.UUID
-	for _, person := range who.reviewers {
+	scope := identity.Scope{Teams: e.Teams, Skill: e.Skill, Agent: e.Agent}
+	for i := range who.reviewers {
+		person := who.reviewers[i].Person
+		if !who.reviewers[i].Limit.Covers(scope) {
+			continue
+		}
 		if e.PrincipalID != uuid.Nil && self(person) == self(e.PrincipalID) && !allowSelf {
 			continue
 		}

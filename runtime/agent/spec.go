@@ -42,6 +42,8 @@ type Change struct {
 	Name   string        `json:"name"`   // of an assignment: agent/skill
 	Action string        `json:"action"` // create, update, delete or unchanged
 	Fields []FieldChange `json:"fields,omitempty"`
+	// Waits is the id of the change that waits for a second operator instead of being made. Empty: it was made.
+	Waits string `json:"waits,omitempty" doc:"The id of the change (GET /api/v1/changes/{id}) that waits for a second operator; omitted: it was made."`
 }
 
 // FieldChange is one changed field. A secret value is shown as "(secret)".

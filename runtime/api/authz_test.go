@@ -107,6 +107,11 @@ var may = map[string]string{
 	"POST /api/v1/rules/check":  "or",
 	"POST /api/v1/rules/replay": "or",
 
+	"GET /api/v1/changes":               "o",
+	"GET /api/v1/changes/{id}":          "o",
+	"POST /api/v1/changes/{id}/approve": "o",
+	"POST /api/v1/changes/{id}/reject":  "o",
+
 	"GET /api/v1/connections":                  "or", // their own, but operators any
 	"GET /api/v1/connections/{id}":             "or",
 	"POST /api/v1/connections/{id}/disconnect": "or",

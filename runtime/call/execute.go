@@ -290,6 +290,8 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 		return target{}, newDenial(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
 	case standing.Demoted:
 		return target{}, newDenial(CodeReviewerRemoved, "the person who approved this call is no longer a reviewer"), nil
+	case !standing.Covers(decided.DecidedBy, scopeOf(decided, c.Agent, fresh.Skill.Name)):
+		return target{}, newDenial(CodeReviewerRemoved, "the person who approved this call may no longer decide calls like it"), nil
 	case standing.Revoked || fresh.KeyRevoked:
 		return target{}, newDenial(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
 	}

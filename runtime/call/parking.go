@@ -39,33 +39,27 @@ func (p *parking) newAttention(kind AttentionKind, deadline time.Time) Attention
 	}
 }
 
-// lacksReviewer reports whether no reviewer may decide a call. It returns false on an error, because the call is parked in any case.
-func (s *Service) lacksReviewer(ctx context.Context, c *Call) bool {
-	someone, err := s.hasReviewer(ctx, c.PrincipalID, c.AgentID)
+// newParking returns a call that is about to wait. Without an answer, somebody may decide it: it is parked in any case.
+func (s *Service) newParking(ctx context.Context, c *Call, r *approval.Request) parking {
+	someone, err := s.HasReviewer(ctx, &approval.Approval{
+		CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Team: r.Team, EscalateTo: r.EscalateTo,
+	})
 	if err != nil {
 		s.Logger.Warn("searching for reviewers", "call", c.ID, "error", err)
 	}
-	return err == nil && !someone
+	return parking{call: c, request: r, lacksReviewer: err == nil && !someone}
 }
 
-// hasReviewer reports whether any reviewer may decide a call that an agent makes on behalf of principal.
-func (s *Service) hasReviewer(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
+// HasReviewer reports whether any reviewer may decide a call.
+func (s *Service) HasReviewer(ctx context.Context, a *approval.Approval) (bool, error) {
 	if s.Reviewable == nil {
 		return true, nil
 	}
-	if s.AllowSelfApproval {
-		principal, agentID = uuid.Nil, uuid.Nil
-	}
-	someone, err := s.Reviewable(ctx, principal, agentID)
+	someone, err := s.Reviewable(ctx, a)
 	if err != nil {
 		return false, fmt.Errorf("search for reviewers: %w", err)
 	}
 	return someone, nil
-}
-
-// HasReviewer reports whether any reviewer may decide a parked call.
-func (s *Service) HasReviewer(ctx context.Context, c *Call) (bool, error) {
-	return s.hasReviewer(ctx, c.PrincipalID, c.AgentID)
 }
 
 // insertApprovals stores pending approvals, notifies people, and schedules escalations. It returns the deadlines by call.
@@ -157,14 +151,19 @@ func (s *Service) expireTogether(ctx context.Context) (ids []uuid.UUID, err erro
 		if err != nil || len(overdue) == 0 {
 			return err
 		}
-		outcomes := map[uuid.UUID]outcome{} // by principal
+		type deciders struct { // calls with the same have the same reviewers
+			principal, agent, skill uuid.UUID
+			team, escalateTo        string
+		}
+		outcomes := map[deciders]outcome{}
 		for i := range overdue {
 			a := &overdue[i]
 			ids = append(ids, a.CallID)
-			o, known := outcomes[a.PrincipalID]
+			who := deciders{a.PrincipalID, a.AgentID, a.SkillID, a.Team, a.EscalateTo}
+			o, known := outcomes[who]
 			if !known {
-				o = s.expiryOutcome(ctx, a.PrincipalID)
-				outcomes[a.PrincipalID] = o
+				o = s.expiryOutcome(ctx, a)
+				outcomes[who] = o
 			}
 			expired = append(expired, newSettleMove(a, o, audit.System(), "", nil))
 		}
@@ -207,7 +206,7 @@ func (w *expireWorker) Work(ctx context.Context, job *river.Job[expireArgs]) err
 }
 
 // Extend extends the deadline of a parked call, at most [approval.MaxExtensions] times.
-// Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrExtended, *approval.ConflictError.
+// Errors: approval.ErrNotFound, approval.ErrSelfApproval, *identity.LimitError, approval.ErrExtended, *approval.ConflictError.
 func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	var expired *move
 	var extended approval.Approval
@@ -217,7 +216,7 @@ func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error)
 			return err
 		}
 		if a.Status == approval.Pending && !a.Deadline.After(now) {
-			expired = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+			expired = newSettleMove(&a, s.expiryOutcome(ctx, &a), audit.System(), "", nil)
 			return s.moveInTx(ctx, tx, expired)
 		}
 		if err := s.checkConflictOfInterest(ctx, tx, &a, by); err != nil {

@@ -99,7 +99,7 @@ func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skil
 // parkResumed parks a resumed call.
 func (s *Service) parkResumed(ctx context.Context, c *Call, by *agent.Agent, a *admission) error {
 	c.Gated = true
-	waits := parking{call: c, request: s.newApprovalRequest(ctx, c, by, a), lacksReviewer: s.lacksReviewer(ctx, c)}
+	waits := s.newParking(ctx, c, s.newApprovalRequest(ctx, c, by, a))
 	return s.endConnectionWait(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
 		_, err := s.insertApprovals(ctx, tx, []parking{waits})
 		return err

@@ -341,7 +341,7 @@ func (q *AskedQuestion) Outcome() string {
 }
 
 // DecideQuestion records a reviewer's decision about a question and its audit event in one transaction.
-// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, *[QuestionConflictError].
+// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, *identity.LimitError, *[QuestionConflictError].
 func (s *Service) DecideQuestion(ctx context.Context, d QuestionDecision) (AskedQuestion, error) {
 	q, err := s.decideQuestion(ctx, d)
 	if err != nil {
@@ -377,8 +377,7 @@ func (s *Service) decideQuestion(ctx context.Context, d QuestionDecision) (decid
 		case q.Status != QuestionPending:
 			return &QuestionConflictError{Question: q}
 		}
-		made := &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}
-		if err := s.checkConflictOfInterest(ctx, tx, made, d.By); err != nil {
+		if err := s.checkConflictOfInterest(ctx, tx, newSubject(c), d.By); err != nil {
 			return err
 		}
 		decided, err = s.settleQuestion(ctx, tx, &q, d)

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/batcher"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -60,9 +61,9 @@ type Config struct {
 	// Reconnected is called after a skill was connected, before its waiting calls resume. Nil: nothing is called.
 	Reconnected func(ctx context.Context, skillID uuid.UUID) error
 
-	// Reviewable reports whether anybody other than a principal (uuid.Nil: none) may decide calls. It is called for every
-	// parked call. Nil: always true.
-	Reviewable func(ctx context.Context, principal, agentID uuid.UUID) (bool, error)
+	// Reviewable reports whether anybody may decide a call, by its principal, agent, skill and teams. It is called for every parked call.
+	// Nil: always true.
+	Reviewable func(ctx context.Context, a *approval.Approval) (bool, error)
 
 	// Attend notifies people of approvals, in the transaction that changes them. Nil: no notifications.
 	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error

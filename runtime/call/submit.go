@@ -102,11 +102,12 @@ func (s *Service) recordRefusal(ctx context.Context, c *Call, sub *Submission, o
 // submitParked records a call that waits for a decision.
 func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a *admission) (Ticket, error) {
 	c.Status, c.Gated = Parked, true
+	waits := s.newParking(ctx, c, s.newApprovalRequest(ctx, c, sub.Agent, a))
 	item := &intakeItem{
 		call:      c,
 		attachKey: attachKey(sub),
 		keyedSum:  keyedSum(sub),
-		parking:   &parking{call: c, request: s.newApprovalRequest(ctx, c, sub.Agent, a), lacksReviewer: s.lacksReviewer(ctx, c)},
+		parking:   &waits,
 		move:      newSubmitMove(ctx, c, sub, withRules(c, map[string]any{"rule": a.verdict.Rule})),
 
 		pendingLimit: sub.Agent.Limits.PendingCalls(),

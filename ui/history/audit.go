@@ -209,6 +209,8 @@ func nameKind(kind string) text.Message {
 		return text.EventSchedule()
 	case "grant":
 		return text.EventGrant()
+	case "change":
+		return text.EventChange()
 	}
 	return text.EventNobody()
 }
@@ -216,6 +218,9 @@ func nameKind(kind string) text.Message {
 // subject returns what an event is about. A rule, a policy and a schedule have their names in the event: they may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
+	if e.Action.Noun() == "change" {
+		party.URL = present.ChangeURL(e.Subject)
+	}
 	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" || noun == "schedule" {
 		var data struct {
 			Name string `json:"name"`

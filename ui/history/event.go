@@ -150,6 +150,16 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventGrantUsedUp(what, who)
 	case audit.GrantReviewed:
 		return text.EventGrantReviewed(who)
+	case audit.ChangeProposed:
+		return text.EventChangeProposed(who, what)
+	case audit.ChangeApproved:
+		return text.EventChangeApproved(who, what)
+	case audit.ChangeRejected:
+		return text.EventChangeRejected(who, what)
+	case audit.ChangeStale:
+		return text.EventChangeStale(who, what)
+	case audit.PersonLimited:
+		return text.EventPersonLimited(who, what)
 	case audit.PolicyCreated:
 		return text.EventPolicyCreated(who, what)
 	case audit.PolicyUpdated:

@@ -174,6 +174,8 @@ func (s *subject) mayDecide(who identity.Access) (why text.Message, ok bool) {
 		return text.ReviewReviewersOnly(), false
 	case s.own:
 		return text.ReviewOwnCall(), false
+	case s.limit != nil:
+		return text.ReviewOutsideLimit(s.limit.Limit.String()), false
 	case s.invited:
 		return text.ReviewInvited(), false
 	}

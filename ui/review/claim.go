@@ -149,6 +149,7 @@ func (h *CallHandler) changeTeamwork(w http.ResponseWriter, r *http.Request, ref
 	access, _ := login.Access(r.Context())
 	_, err = change(id, access.Person.ID)
 	var conflict *approval.ConflictError
+	var limit *identity.LimitError
 	switch {
 	case err == nil:
 		shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(id)))
@@ -157,7 +158,7 @@ func (h *CallHandler) changeTeamwork(w http.ResponseWriter, r *http.Request, ref
 		h.answerWithCall(w, r, http.StatusConflict, refused)
 	case errors.As(err, &conflict): // the page shows the decision
 		h.answerWithCall(w, r, http.StatusConflict, shown{})
-	case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval): // the page says why
+	case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval), errors.As(err, &limit): // the page says why
 		h.answerWithCall(w, r, http.StatusForbidden, shown{})
 	default:
 		if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {

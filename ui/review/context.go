@@ -81,7 +81,7 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 		v.Escalation = append(v.Escalation, Step{Who: present.StepNames(step.EscalationStep), At: step.At, Taken: step.Taken})
 	}
 	v.Actions.MayExtend = s.approval.MayExtend()
-	someone, err := h.calls.HasReviewer(ctx, &s.call)
+	someone, err := h.calls.HasReviewer(ctx, s.approval)
 	if err != nil {
 		return err
 	}

@@ -241,6 +241,7 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 	}
 	_, err = h.calls.Decide(r.Context(), d)
 	var conflict *approval.ConflictError
+	var limit *identity.LimitError
 	switch {
 	case err == nil:
 		return text.Message{}
@@ -248,6 +249,8 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 		return text.ReviewProblemChanged()
 	case errors.Is(err, approval.ErrSelfApproval):
 		return text.ReviewProblemOwnCall()
+	case errors.As(err, &limit):
+		return text.ReviewOutsideLimit(limit.Limit.String())
 	case errors.Is(err, approval.ErrInvitedApproval):
 		return text.ReviewProblemInvited()
 	case errors.As(err, &conflict):

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
@@ -48,17 +49,19 @@ type subject struct {
 	led        *converse.Context // the message and the reply that led to it; nil: not known
 	own        bool              // it was made on behalf of the reader, who may not decide such calls
 	secrets    *secretfield.Rules
-	hidden     int  // secrets in the arguments, which have to be revealed before an approval
-	unseen     bool // the exact request is hidden too
-	revealed   bool // the reader has revealed the secrets
-	second     bool // a second reviewer has to approve an edit
-	ownEdit    bool // the reader counts as the editor of the pending edit
-	wrote      bool // the reader is its editor
-	invited    bool // only the person whose call it is vouches for the reader
-	edited     bool // call has the arguments of an edit in preview
-	proposing  bool // the edit in preview needs a second reviewer
+	hidden     int                  // secrets in the arguments, which have to be revealed before an approval
+	unseen     bool                 // the exact request is hidden too
+	revealed   bool                 // the reader has revealed the secrets
+	second     bool                 // a second reviewer has to approve an edit
+	ownEdit    bool                 // the reader counts as the editor of the pending edit
+	wrote      bool                 // the reader is its editor
+	invited    bool                 // only the person whose call it is vouches for the reader
+	limit      *identity.LimitError // the call is outside the limit of the reader's role; nil: it is not
+	edited     bool                 // call has the arguments of an edit in preview
+	proposing  bool                 // the edit in preview needs a second reviewer
 
 	tally      *call.Tally       // the votes; nil: the call has no policies
+	voter      policy.Voter      // the reader, if the call has policies
 	conditions map[string]string // of the rules that judged the call, by their names
 
 	questions []call.AskedQuestion // of the call's server
@@ -98,6 +101,11 @@ func (h *reader) loadSubject(ctx context.Context, access identity.Access, id uui
 			return nil, err
 		}
 		s.tally = tallies[s.call.ID]
+		voters, err := call.ReadVoters(ctx, h.pool, access.Person.ID)
+		if err != nil {
+			return nil, err
+		}
+		s.voter = voters[0]
 	}
 	secrets, err := h.calls.ReadSecrets(ctx, s.call)
 	if err != nil {
@@ -142,6 +150,7 @@ func (h *reader) completeSubject(ctx context.Context, s *subject, batch *pgx.Bat
 		}
 	}
 	switch err := h.calls.CheckTies(ctx, &s.call, ties); {
+	case errors.As(err, &s.limit):
 	case errors.Is(err, approval.ErrSelfApproval):
 		s.own = true
 	case errors.Is(err, approval.ErrInvitedApproval):

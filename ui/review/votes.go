@@ -103,8 +103,7 @@ func (s *subject) ownVote() *approval.Vote {
 
 // isAsked reports whether an approval of the reader counts.
 func (s *subject) isAsked() bool {
-	voter := call.NewVoter(&s.access.Person)
-	return policy.Ask(s.approval.Policies, &voter)
+	return policy.Ask(s.approval.Policies, &s.voter)
 }
 
 // presentBallot returns what an approval of the reader would be, or nil without policies.
@@ -116,7 +115,7 @@ func (s *subject) presentBallot() *Ballot {
 	if !s.edited { // the votes are about these arguments
 		voters = slices.Clone(s.tally.Voters)
 	}
-	voters = append(voters, call.NewVoter(&s.access.Person))
+	voters = append(voters, s.voter)
 	b := &Ballot{Last: policy.AreMet(s.approval.Policies, voters)}
 	b.Have, b.Needed = policy.CountApprovals(s.approval.Policies, voters)
 	return b

@@ -11,6 +11,9 @@ import (
 // doneParameter names in an address the action that led there.
 const doneParameter = "done"
 
+// ChangeProposed is the value of the page of a change that was just proposed.
+const ChangeProposed = "proposed"
+
 // Done is an action whose notice any page can show. Pages whose notice depends on their object have more values of the parameter.
 type Done string
 

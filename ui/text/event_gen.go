@@ -675,6 +675,34 @@ func EventGrantReviewed(who templ.Component) templ.Component {
 // EventGrant is "a grant".
 func EventGrant() Message { return newMessage("event.Grant") }
 
+// EventChange is "a change".
+func EventChange() Message { return newMessage("event.Change") }
+
+// EventChangeProposed is "{who:html} proposed {what:html}".
+func EventChangeProposed(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeProposed", argument{"who", who}, argument{"what", what})
+}
+
+// EventChangeApproved is "{who:html} approved {what:html}".
+func EventChangeApproved(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeApproved", argument{"who", who}, argument{"what", what})
+}
+
+// EventChangeRejected is "{who:html} rejected {what:html}".
+func EventChangeRejected(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeRejected", argument{"who", who}, argument{"what", what})
+}
+
+// EventChangeStale is "{who:html} found {what:html} outdated".
+func EventChangeStale(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeStale", argument{"who", who}, argument{"what", what})
+}
+
+// EventPersonLimited is "{who:html} changed which calls {what:html} may decide".
+func EventPersonLimited(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.PersonLimited", argument{"who", who}, argument{"what", what})
+}
+
 // EventApprovalVoted is "{who:html} approved {what:html}; more people have to".
 func EventApprovalVoted(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.ApprovalVoted", argument{"who", who}, argument{"what", what})

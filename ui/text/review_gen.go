@@ -974,3 +974,8 @@ func ReviewStepPlanned(time templ.Component, who templ.Component) templ.Componen
 func ReviewStepTaken(time templ.Component, who templ.Component) templ.Component {
 	return newHTML("review.StepTaken", argument{"time", time}, argument{"who", who})
 }
+
+// ReviewOutsideLimit is "The call is outside the limit of your role ({limit}). Another reviewer has to decide.".
+func ReviewOutsideLimit(limit string) Message {
+	return newMessage("review.OutsideLimit", argument{"limit", limit})
+}

@@ -19,6 +19,7 @@ const (
 	SectionPolicies      Section = "policies"
 	SectionGrants        Section = "grants"
 	SectionConnections   Section = "connections"
+	SectionChanges       Section = "changes"
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
 	SectionSettings      Section = "settings"
@@ -31,6 +32,7 @@ type Person struct {
 	Name     string
 	Roles    text.Message
 	Operator bool
+	Changes  bool // changes that loosen wait for a second operator
 }
 
 // entry is an entry of the menu.
@@ -56,6 +58,9 @@ func listEntries(p Person) [][]entry {
 		{SectionPolicies, "/policies", text.PoliciesTitle(), "team"},
 		{SectionGrants, "/grants", text.GrantsTitle(), "good"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
+	}
+	if p.Operator && p.Changes {
+		objects = append(objects, entry{SectionChanges, "/changes", text.ChangesTitle(), "changed"})
 	}
 	if p.Operator {
 		objects = append(objects,

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/oauthclient"
@@ -35,6 +36,7 @@ type Services struct {
 	Callbacks *callback.Service
 	Retention *retention.Service
 	OnCall    *oncall.Service
+	Control   *dualcontrol.Service
 	Failures  *authfail.Log // nil: invalid invitations are not recorded
 	Server    ServerSettings
 }
@@ -54,6 +56,7 @@ type Handlers struct {
 	rules       *ruleHandlers
 	teams       *teamHandlers
 	grants      *grantHandlers
+	changes     *changeHandlers
 	policies    *policyHandlers
 }
 
@@ -67,19 +70,20 @@ func New(d *rest.Directory, s Services) *Handlers {
 		invitations: &invitationHandlers{d, s.Failures, s.Server.PublicURL},
 		webhooks:    &webhookHandlers{d, s.Notify},
 		callbacks:   &callbackHandlers{d, s.Callbacks},
-		server:      &serverHandlers{s.Calls, s.Server},
+		server:      &serverHandlers{d, s.Calls, s.Server},
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
 		rules:       &ruleHandlers{d, s.Calls},
 		teams:       &teamHandlers{d, s.OnCall},
 		grants:      &grantHandlers{d, s.Calls},
+		changes:     &changeHandlers{d, s.Control},
 		policies:    &policyHandlers{d},
 	}
 }
 
 // Routes lists the operations.
 func (h *Handlers) Routes() []rest.Route {
-	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.grantRoutes(), h.peopleRoutes(), h.teamRoutes(), h.notificationRoutes())
+	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.grantRoutes(), h.changeRoutes(), h.peopleRoutes(), h.teamRoutes(), h.notificationRoutes())
 }
 
 // agentRoutes are about agents. Both roles read; keys are for operators only.
@@ -157,6 +161,16 @@ func (h *Handlers) grantRoutes() []rest.Route {
 		rest.NewRoute("createGrant", "POST grants", "Allow calls like one", rest.Readers(), h.grants.createGrant).Creates(),
 		rest.NewRoute("confirmGrant", "POST grants/{id}/confirm", "Confirm a grant that needs a second person", rest.Readers(), h.grants.confirmGrant),
 		rest.NewRoute("revokeGrant", "POST grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied", rest.Readers(), h.grants.revokeGrant),
+	}
+}
+
+// changeRoutes are about changes that wait for a second operator.
+func (h *Handlers) changeRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listChanges", "GET changes", "List changes that waited for a second operator, newest first", rest.Operators(), h.changes.listChanges),
+		rest.NewRoute("getChange", "GET changes/{id}", "Get a change with all its differences", rest.Operators(), h.changes.getChange),
+		rest.NewRoute("approveChange", "POST changes/{id}/approve", "Make a change that another operator proposed, exactly as it was proposed", rest.Operators(), h.changes.approveChange),
+		rest.NewRoute("rejectChange", "POST changes/{id}/reject", "Reject a change, or withdraw your own", rest.Operators(), h.changes.rejectChange),
 	}
 }
 

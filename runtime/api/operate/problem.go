@@ -3,7 +3,9 @@ package operate
 import (
 	"errors"
 	"net/http"
+	"time"
 
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/oauthclient"
@@ -22,7 +24,20 @@ func Problem(err error) *rest.Problem {
 	var needs *oauthclient.NeedsConnectionError
 	var failed *oauthclient.Error
 	var known *identity.KnownError
+	var waits *dualcontrol.WaitsError
+	var ended *dualcontrol.EndedError
 	switch {
+	case errors.As(err, &waits):
+		p := rest.NewProblem(http.StatusAccepted, rest.CodeChangeWaits, "dual control: this change loosens, so it waits for a second operator until %s, as change %s (holdpoint changes show %s)",
+			waits.Change.ExpiresAt.UTC().Format(time.RFC3339), waits.Change.ID, waits.Change.ID)
+		p.Change = waits.Change.ID.String()
+		return p
+	case errors.As(err, &ended):
+		return conflict("the change does not wait any more: it is " + string(ended.Change.Status))
+	case errors.Is(err, dualcontrol.ErrStale):
+		return conflict(dualcontrol.ErrStale.Error())
+	case errors.Is(err, dualcontrol.ErrAlone):
+		return conflict(dualcontrol.ErrAlone.Error())
 	case errors.Is(err, agent.ErrExists):
 		return conflict("the name is taken")
 	case errors.Is(err, agent.ErrChanged):
@@ -57,7 +72,7 @@ func Problem(err error) *rest.Problem {
 			return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "%s. Invite the person, who makes their own: POST /api/v1/invitations, or holdpoint invitation create --name NAME --role ROLE", refused)
 		}
 	}
-	for _, refused := range []error{identity.ErrBootstrap, identity.ErrSelfLink, identity.ErrInvitedByProvider, identity.ErrBlocked, identity.ErrSelfGrant, identity.ErrNotMember, identity.ErrSelfDelegation} {
+	for _, refused := range []error{identity.ErrBootstrap, identity.ErrSelfLink, identity.ErrInvitedByProvider, identity.ErrBlocked, identity.ErrSelfGrant, identity.ErrNotMember, identity.ErrSelfDelegation, identity.ErrBothRoles, identity.ErrTokensOff, dualcontrol.ErrOwn} {
 		if errors.Is(err, refused) {
 			return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "%s", refused)
 		}

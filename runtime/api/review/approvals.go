@@ -221,7 +221,7 @@ func (h *approvalHandlers) getApproval(ctx context.Context, input *rest.ByID) (*
 	if err != nil || waiting.Approval.Status != approval.Pending {
 		return answer, err
 	}
-	someone, err := h.calls.HasReviewer(ctx, &waiting.Call)
+	someone, err := h.calls.HasReviewer(ctx, &waiting.Approval)
 	if err != nil {
 		return nil, err
 	}

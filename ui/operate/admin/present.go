@@ -69,7 +69,7 @@ func presentMember(m *identity.Member, reader identity.Access) Member {
 		},
 		Grant: Grant{
 			Reviewer: slices.Contains(m.GrantedRoles, identity.Reviewer), Operator: slices.Contains(m.GrantedRoles, identity.Operator),
-			Teams: strings.Join(m.GrantedTeams, ", "), WasTeams: m.GrantedTeams,
+			Teams: strings.Join(m.GrantedTeams, ", "), WasTeams: m.GrantedTeams, Limit: presentLimit(m.Limit),
 		},
 		New: NewToken{Action: present.MemberURL(m.ID) + "/tokens#tokens", Reviewer: reader.Has(identity.Reviewer), Operator: true},
 	}
@@ -86,6 +86,9 @@ func presentMember(m *identity.Member, reader identity.Access) Member {
 	if m.BlockedAt != nil {
 		shown.Facts = append(shown.Facts, view.Fact{Name: text.MemberBlocked(), Time: m.BlockedAt})
 	}
+	if m.LostRole != "" {
+		shown.Notice = &view.Notice{Level: view.Warn, Standing: true, Title: text.MemberLostRole(string(m.LostRole)), Text: text.MemberLostRoleNote()}
+	}
 	if m.Issuer != identity.LocalIssuer {
 		shown.Claimed = []view.Fact{
 			{Name: text.MemberRoles(), Text: orNone(present.RoleList(m.ClaimedRoles))},
@@ -93,6 +96,13 @@ func presentMember(m *identity.Member, reader identity.Access) Member {
 		}
 	}
 	return shown
+}
+
+func presentLimit(l *identity.Limit) Limit {
+	if l == nil {
+		return Limit{}
+	}
+	return Limit{Teams: strings.Join(l.Teams, ", "), Skills: strings.Join(l.Skills, ", "), Agents: strings.Join(l.Agents, ", ")}
 }
 
 // presentSessions shows sessions; current is the reader's.

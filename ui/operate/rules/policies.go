@@ -120,15 +120,7 @@ func (h *Handler) readReviewers(ctx context.Context) ([]policy.Voter, error) {
 	for i := range eligible {
 		ids[i] = eligible[i].Person
 	}
-	people, err := h.identity.People(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	voters := make([]policy.Voter, 0, len(people))
-	for _, person := range people {
-		voters = append(voters, call.NewVoter(&person))
-	}
-	return voters, nil
+	return call.ReadVoters(ctx, h.calls.Pool, ids...)
 }
 
 // nameChangers returns the names of those who made the versions.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -144,10 +145,11 @@ func (h *Handler) findNext(ctx context.Context, f approval.QueueFilter, person u
 	for i := range waiting {
 		c := &waiting[i].Call
 		err := h.calls.CheckDecider(ctx, c, person)
+		var limit *identity.LimitError
 		switch {
 		case err == nil:
 			return c.ID, nil
-		case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval): // another reviewer decides it
+		case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval), errors.As(err, &limit): // another reviewer decides it
 		default:
 			return uuid.Nil, err
 		}

@@ -84,6 +84,7 @@ type Row struct {
 	Countdown view.Countdown
 	Own       bool // for a team of the reader
 	Team      string
+	teams     []string     // that the call was given to, for the limits of reviewers
 	Viewers   []string     // other people who have the call open
 	Holder    string       // the reviewer who works on it or is asked to; empty: none
 	Assigned  bool         // Holder is asked to

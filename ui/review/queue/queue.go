@@ -89,7 +89,7 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 		MayDecide: access.Has(identity.Reviewer), Paused: query.Get("pause") != "", Filter: QueueFilter{Team: query.Get("team"), Agent: query.Get("agent"), Skill: query.Get("skill"), Mine: filter.HeldBy != uuid.Nil, ByTool: filter.ByTool},
 		URL: queueURL(r, "", ""), ViewsURL: viewsURL(query), Next: queueURL(r, "after", q.next.String()), First: filter.After.CallID == uuid.Nil,
 		Total: q.counts.All, Own: q.counts.Own, All: q.pulse.Pending, HasTeams: len(filter.Teams)+len(filter.People) > 0,
-		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(access.Person.ID, filter.ByTool), Alone: q.alone,
+		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(&access.Person, filter.ByTool), Alone: q.alone,
 	}
 	choices, err := h.Choices(r.Context(), access.Person.ID)
 	shown.Advance = choices.Advance

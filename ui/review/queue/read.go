@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/policy"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -34,6 +35,7 @@ func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, 
 	if w.Approval.HeldBy != uuid.Nil {
 		row.Holder, row.Assigned = present.PersonName(w.Approval.HeldBy, names), w.Approval.AssignedBy != uuid.Nil
 	}
+	row.teams = w.Approval.ListTeams()
 	if w.Approval.EscalatedAt != nil {
 		for _, step := range w.Approval.Plan() {
 			if step.Taken {
@@ -216,16 +218,21 @@ func listVoters(a *approval.Approval, t *call.Tally) []uuid.UUID {
 	return people
 }
 
-// rowsFor returns the rows for a reader, with the other people who have each call open. Calls on which the reader has voted come last,
-// unless the rows are grouped.
-func (q *list) rowsFor(reader uuid.UUID, grouped bool) []Row {
+// rowsFor returns the rows for a reader, with the other people who have each call open, and with a mark on calls that the reader may not decide
+// because of the limit of their role. Calls on which the reader has voted come last, unless the rows are grouped.
+func (q *list) rowsFor(reader *identity.Person, grouped bool) []Row {
 	rows := append([]Row(nil), q.rows...)
 	for i := range rows {
-		if names := shell.Others(q.viewers[rows[i].ID], reader); len(names) > 0 {
-			rows[i].Viewers, rows[i].Drawn = names, ""
+		r := &rows[i]
+		if names := shell.Others(q.viewers[r.ID], reader.ID); len(names) > 0 {
+			r.Viewers, r.Drawn = names, ""
 		}
-		if slices.Contains(q.voters[rows[i].ID], reader) {
-			rows[i].Voted, rows[i].Drawn = true, ""
+		if !reader.Limit.Covers(identity.Scope{Teams: r.teams, Skill: r.Skill, Agent: r.Agent}) {
+			outside := view.Badge{Word: text.QueueOutsideLimit(), Icon: "team", Level: view.Quiet, Note: text.ReviewOutsideLimit(reader.Limit.String())}
+			r.Warnings, r.Drawn = append([]view.Badge{outside}, r.Warnings...), ""
+		}
+		if slices.Contains(q.voters[r.ID], reader.ID) {
+			r.Voted, r.Drawn = true, ""
 		}
 	}
 	if !grouped {
