@@ -69,6 +69,7 @@ func TestEveryFieldOfRulesLoosensOrNot(t *testing.T) {
 		"policy":    {func(s *rule.Spec) { s.Policy = "two" }, false}, // any policy asks more than none
 		"message":   {func(s *rule.Spec) { s.Message = "x" }, false},
 		"high_risk": {func(s *rule.Spec) { s.HighRisk = true }, true},
+		"grants":    {func(s *rule.Spec) { s.Grants = true }, true},
 	}
 	for field := range reflect.TypeFor[rule.Spec]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

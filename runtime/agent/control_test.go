@@ -290,7 +290,7 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 		"resources":         {tight: `{"resources":"gated"}`, loose: `{"resources":"pass"}`},
 		"edits":             {tight: `{"edits":"by_risk"}`, loose: `{"edits":"alone"}`, plain: `{"edits":"second"}`},
 		"questions":         {tight: `{"questions":"reviewer"}`, loose: `{"questions":"client"}`},
-		"tools":             {tight: `{"tools":{"write":{"risk":"high"}}}`, loose: `{"tools":{}}`, plain: `{"tools":{"write":{"risk":"high"},"read":{"risk":"high"}}}`},
+		"tools":             {tight: `{"tools":{"write":{"risk":"high"}}}`, loose: `{"tools":{"write":{"risk":"high"},"read":{"grants":true}}}`, plain: `{"tools":{"write":{"risk":"high"},"read":{"risk":"high"}}}`},
 		"url":               {tight: `{"auto_approve":true}`, loose: `{"url":"http://127.0.0.1:2/mcp"}`},
 		"base_url":          {skill: apiSkill, loose: `{"base_url":"http://127.0.0.1:2"}`},
 		"endpoints":         {skill: apiSkill, loose: `{"endpoints":[{"name":"get","method":"GET","path":"/b"}]}`},
@@ -315,6 +315,7 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 		"identity_headers":  {why: "tells the server who calls"},
 		"team":              {plain: `{"team":"finance"}`, why: "somebody still decides"},
 		"escalate_to":       {why: "likewise"},
+		"escalation":        {why: "likewise"},
 		"name":              {why: "cannot be changed"},
 		"policy":            {tight: `{"policy":"two"}`, loose: `{"policy":""}`},
 	}
@@ -324,11 +325,12 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 		"idempotent": {plain: `{"idempotent":true}`, why: "the call was approved, and has the same effect"},
 		"select":     {why: "reduces results"},
 		"policy":     {tight: `{"policy":"two"}`, loose: `{"policy":""}`},
+		"grants":     {tight: `{"grants":false}`, loose: `{"grants":true}`},
 		"not_secret": {plain: `{"not_secret":["/a"]}`, why: "reviewers see more"},
 	}
 	agents := map[string]string{
 		"name": "", "instructions": "", "model": "its calls are judged", "wait_budget": "", "error_style": "", "reply_timeout": "", "limits": "they bound the number of calls",
-		"team": "somebody still decides", "escalate_to": "", "skills": "calls of the skill are judged as those of other agents",
+		"team": "somebody still decides", "escalate_to": "", "escalation": "", "skills": "calls of the skill are judged as those of other agents",
 	}
 	for name := range jsonMembers(reflect.TypeFor[agent.AgentSpec]()) {
 		if _, decided := agents[name]; !decided {

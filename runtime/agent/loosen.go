@@ -58,16 +58,28 @@ func loosenings() map[string]loosening {
 						return true
 					}
 				}
+				for name, now := range after.Tools {
+					if now.loosens(before.Tools[name]) {
+						return true
+					}
+				}
 				return false
 			},
-			func(*SkillSettings) {}, // settings of tools can only tighten a new skill
+			func(s *SkillSettings) { // other settings of tools can only tighten a new skill
+				tools := make(map[string]ToolSettings, len(s.Tools))
+				for name, settings := range s.Tools {
+					settings.Grants = false
+					tools[name] = settings
+				}
+				s.Tools = normalizeTools(tools)
+			},
 		},
 	}
 }
 
 // loosens reports whether the settings of a tool loosen those that it had.
 func (s ToolSettings) loosens(was ToolSettings) bool {
-	return was.Risk == RiskHigh && s.Risk != RiskHigh || was.Disabled() && !s.Disabled() || was.Policy != "" && s.Policy != was.Policy
+	return was.Risk == RiskHigh && s.Risk != RiskHigh || was.Disabled() && !s.Disabled() || was.Policy != "" && s.Policy != was.Policy || s.Grants && !was.Grants
 }
 
 // tightenSkill returns the state of a new skill without what loosens, and whether that differs.
