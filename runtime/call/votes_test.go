@@ -23,7 +23,7 @@ func (w *world) addReviewer(name string, teams ...string) uuid.UUID {
 	w.t.Helper()
 	id := uuid.New()
 	w.db.Exec(`INSERT INTO people (id, issuer, subject, name, email, verified_email, claimed_roles, claimed_teams)
-		VALUES ($1, 'https://id.example.com', $2, $2, $3, $3, '{reviewer}', $4)`, id, name, name+"@example.com", teams)
+		VALUES ($1, 'https://id.example.com', $2, $2, $3, $3, '{reviewer}', $4)`, id, name, name+"@example.com", append([]string{}, teams...))
 	return id
 }
 

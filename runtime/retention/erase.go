@@ -487,7 +487,7 @@ func eraseAccount(ctx context.Context, e *eraser) (done bool, err error) {
 		e.left["held_account"] = 1
 		return true, nil
 	}
-	if _, err := e.Exec(ctx, `UPDATE invitations SET name = $2, email = NULL, verified_email = NULL, subject = CASE WHEN issuer IS NOT NULL THEN $2 END WHERE redeemed_by = $1`,
+	if _, err := e.Exec(ctx, `UPDATE invitations SET name = $2, email = NULL, subject = CASE WHEN issuer IS NOT NULL THEN $2 END WHERE redeemed_by = $1`,
 		e.person, pseudonymOf(e.person)); err != nil {
 		return false, err
 	}
