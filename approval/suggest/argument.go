@@ -101,6 +101,9 @@ func readArgument(calls []*decided, i int, recent time.Time) *argument {
 		return readPattern(calls, values, recent)
 	}
 	allowed := slices.DeleteFunc(t.order, func(text string) bool { return !t.seen[text].isFrequent() || t.seen[text].last.Before(recent) })
+	if len(allowed) > 1 { // people write them one a line
+		allowed = slices.DeleteFunc(allowed, func(text string) bool { return !t.seen[text].isLine })
+	}
 	if len(allowed) == 0 || len(allowed) > grant.MaxValues {
 		return nil
 	}
@@ -127,6 +130,7 @@ type sighting struct {
 	count, days int
 	day         string
 	last        time.Time
+	isLine      bool // it is no text, or one without line breaks and outer spaces
 }
 
 func (s *sighting) add(at time.Time) {
@@ -146,7 +150,7 @@ func countValues(calls []*decided, values []leaf) *tally {
 	t := &tally{values: values, seen: map[string]*sighting{}}
 	for n, l := range values {
 		if t.seen[l.text] == nil {
-			t.seen[l.text] = &sighting{}
+			t.seen[l.text] = &sighting{isLine: l.words == strings.TrimSpace(l.words) && !strings.ContainsAny(l.words, "\r\n")}
 			t.order = append(t.order, l.text)
 		}
 		t.seen[l.text].add(calls[n].DecidedAt)

@@ -12,12 +12,14 @@ package suggest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval/grant"
@@ -52,12 +54,13 @@ type Suggestion struct {
 	grant.Spec
 	// CallID is the newest call that it covers. A grant can be made from it.
 	CallID   uuid.UUID
-	Covered  int       // approved calls that it covers
-	Approved int       // approved calls of the agent with the tool, on behalf of the same person
-	Refused  int       // rejected and edited calls of the agent with the tool; it covers none
-	Deciders int       // people who approved the covered calls
-	Distinct []int     // values of each argument in the covered calls
-	First    time.Time // decision about a covered call
+	Example  json.RawMessage // its arguments
+	Covered  int             // approved calls that it covers
+	Approved int             // approved calls of the agent with the tool, on behalf of the same person
+	Refused  int             // rejected and edited calls of the agent with the tool; it covers none
+	Deciders int             // people who approved the covered calls
+	Distinct []int           // values of each argument in the covered calls
+	First    time.Time       // decision about a covered call
 	Last     time.Time
 }
 
@@ -78,8 +81,9 @@ type toolKey struct {
 	tool         string
 }
 
-// Find returns the grants that decisions suggest, those that save most calls first. The decided calls need no order.
-func Find(calls []Call) []Suggestion {
+// Find returns the grants that decisions suggest, those that save most calls first. The calls need no order. A refused call whose arguments
+// cannot be read counts: its agent and tool get no suggestions.
+func Find(ctx context.Context, calls []Call) ([]Suggestion, error) {
 	groups := map[toolKey]*group{}
 	var keys []toolKey
 	for i := range calls {
@@ -94,12 +98,15 @@ func Find(calls []Call) []Suggestion {
 	}
 	var found []Suggestion
 	for _, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		found = append(found, groups[key].suggest()...)
 	}
 	slices.SortFunc(found, func(a, b Suggestion) int {
 		return cmp.Or(cmp.Compare(b.Covered, a.Covered), bytes.Compare(a.CallID[:], b.CallID[:]))
 	})
-	return found[:min(len(found), MaxSuggestions)]
+	return found[:min(len(found), MaxSuggestions)], nil
 }
 
 // group is the decided calls of a tool by an agent.
@@ -302,7 +309,7 @@ func (s *search) build(calls []*decided, args []*argument) (Suggestion, bool) {
 			continue
 		}
 		made.Covered++
-		made.CallID = d.ID
+		made.CallID, made.Example = d.ID, d.Arguments
 		deciders[d.DecidedBy] = true
 	}
 	made.Deciders = len(deciders)
@@ -326,13 +333,19 @@ type decided struct {
 	own    bool   // of a refused call: the approved calls of its person explain it
 }
 
-// shape returns a text that calls with the same arguments share.
+// shape returns a text that calls share which have the same arguments, with values of the same types.
 func (d *decided) shape() string {
-	names := make([]string, len(d.leaves))
+	var b strings.Builder
 	for i := range d.leaves {
-		names[i] = d.leaves[i].Argument
+		kind := jsontext.Value(d.leaves[i].raw).Kind()
+		if kind == 't' {
+			kind = 'f'
+		}
+		b.WriteString(d.leaves[i].Argument)
+		b.WriteByte('\n')
+		b.WriteByte(byte(kind))
 	}
-	return strings.Join(names, "\n")
+	return b.String()
 }
 
 func readCall(c *Call) (*decided, error) {

@@ -44,7 +44,7 @@ func TestScratch(t *testing.T) {
 	byTool := map[string][4]int{}
 	for seed := range uint64(4) {
 		before, in := decisionstest.Split(decisionstest.Generate(seed), decisionstest.Weeks)
-		found := suggest.Find(toCalls(before))
+		found, _ := suggest.Find(t.Context(), toCalls(before))
 		var grants []grant.Grant
 		for _, s := range found {
 			grants = append(grants, grant.Grant{ID: s.CallID, Spec: s.Spec})

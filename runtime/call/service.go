@@ -111,6 +111,7 @@ type Service struct {
 	schemas     *schemaCache
 	histories   histories
 	before      *registry.Memory[uuid.UUID, stateBefore]
+	suggestions *registry.Memory[struct{}, Suggestions]
 	direct      *batcher.Batcher[intakeItem]
 	gated       *batcher.Batcher[intakeItem]
 	outcomes    *batcher.Batcher[move]
@@ -160,6 +161,7 @@ func New(cfg Config) (*Service, error) {
 		replays:     make(chan struct{}, 1),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),
+		suggestions: suggestMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
 		recoverNow:  make(chan struct{}, 1),
 	}
@@ -229,6 +231,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	}
 	s.stop()
 	s.before.Close()
+	s.suggestions.Close()
 	if idle {
 		s.direct.Close()
 		s.gated.Close()
