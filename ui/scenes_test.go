@@ -194,6 +194,7 @@ func (h *house) scenes() []scene {
 		{name: "grant-new", route: "GET /calls/{id}/grant", path: at("parked") + "/grant", ready: "grant-form"},
 		{name: "grants", route: "GET /grants", path: "/grants", ready: "grant-row"},
 		{name: "grants-for-reviewer", route: "GET /grants", path: "/grants?all=1", who: "jonas", ready: "grant-row"},
+		{name: "grant-suggestions", route: "GET /grants/suggestions", path: "/grants/suggestions", ready: "suggestions"},
 		{name: "grant", route: "GET /grants/{id}", path: "/grants/" + h.grant.String(), ready: "grant"},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},

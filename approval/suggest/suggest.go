@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -62,6 +63,26 @@ type Suggestion struct {
 	Distinct []int           // values of each argument in the covered calls
 	First    time.Time       // decision about a covered call
 	Last     time.Time
+}
+
+// Varying returns the names of the arguments that were not the same in all covered calls.
+func (s *Suggestion) Varying() []string {
+	var names []string
+	for i := range s.Arguments {
+		if s.Distinct[i] > 1 {
+			names = append(names, strings.ReplaceAll(strings.TrimPrefix(s.Arguments[i].Argument, "/"), "/", "."))
+		}
+	}
+	return names
+}
+
+// Describe says in English why the grant is suggested.
+func (s *Suggestion) Describe(agent string) string {
+	varied := "nothing varied"
+	if names := s.Varying(); len(names) > 0 {
+		varied = "only " + strings.Join(names, ", ") + " varied"
+	}
+	return fmt.Sprintf("%d of %d calls of %s by %s like this were approved; %s", s.Covered, s.Covered, s.Tool, agent, varied)
 }
 
 // Limits of suggestions.
