@@ -90,15 +90,15 @@ func (a *argument) rank() int {
 }
 
 // readArgument returns which values of the i-th argument of calls a grant may allow: values that were approved since a time too, or a pattern. nil: no
-// set of values can be read from the calls.
-func readArgument(calls []*decided, i int, recent time.Time) *argument {
+// set of values can be read from the calls. trim leaves out the least and the greatest number.
+func readArgument(calls []*decided, i int, recent time.Time, trim bool) *argument {
 	values := make([]leaf, len(calls))
 	for n, d := range calls {
 		values[n] = d.leaves[i]
 	}
 	t := countValues(calls, values)
 	if !t.isList() {
-		return readPattern(calls, values, recent)
+		return readPattern(calls, values, recent, trim)
 	}
 	allowed := slices.DeleteFunc(t.order, func(text string) bool { return !t.seen[text].isFrequent() || t.seen[text].last.Before(recent) })
 	if len(allowed) > 1 { // people write them one a line
@@ -115,7 +115,7 @@ func describe(calls []*decided, values []leaf) *argument {
 	if t := countValues(calls, values); t.isList() {
 		return listValues(values, t.order)
 	}
-	return readPattern(calls, values, time.Time{})
+	return readPattern(calls, values, time.Time{}, false)
 }
 
 // tally counts the values of an argument.
@@ -208,7 +208,7 @@ func listValues(values []leaf, allowed []string) *argument {
 }
 
 // readPattern returns a pattern of values that are mostly different, or nil.
-func readPattern(calls []*decided, values []leaf, recent time.Time) *argument {
+func readPattern(calls []*decided, values []leaf, recent time.Time, trim bool) *argument {
 	distinct := map[string]bool{}
 	for _, l := range values {
 		distinct[l.text] = true
@@ -223,7 +223,7 @@ func readPattern(calls []*decided, values []leaf, recent time.Time) *argument {
 	isText := func(l leaf) bool { return l.isText }
 	switch {
 	case all(func(l leaf) bool { return l.number != nil }):
-		a = readRange(values)
+		a = readRange(values, trim)
 	case all(func(l leaf) bool { return domainsOf(l) != nil }):
 		a = readDomains(values)
 	case !all(isText):
@@ -249,8 +249,8 @@ var statement = regexp.MustCompile("(?is)^\\s*(select|insert|update|delete|with|
 // isStatement reports whether a text may be something that a program executes, which is never left open.
 func isStatement(l leaf) bool { return statement.MatchString(l.words) }
 
-// readRange allows the numbers within those that were approved, without the least and the greatest. Numbers that count up may go on as fast as before.
-func readRange(values []leaf) *argument {
+// readRange allows the numbers within those that were approved. Numbers that count up may go on as fast as before.
+func readRange(values []leaf, trim bool) *argument {
 	sorted := slices.SortedFunc(slices.Values(values), func(a, b leaf) int { return a.number.Cmp(b.number) })
 	if isCounting(values) {
 		least, most := sorted[0], sorted[len(sorted)-1]
@@ -266,7 +266,10 @@ func readRange(values []leaf) *argument {
 			},
 		}
 	}
-	least, most := sorted[1], sorted[len(sorted)-2]
+	least, most := sorted[0], sorted[len(sorted)-1]
+	if trim {
+		least, most = sorted[1], sorted[len(sorted)-2]
+	}
 	low, high := sorted[len(sorted)/3].number, sorted[len(sorted)*2/3].number
 	a := &argument{matcher: grant.Matcher{Kind: grant.Range, Min: json.Number(least.raw), Max: json.Number(most.raw)}}
 	a.find = func(l leaf) string {

@@ -206,14 +206,14 @@ type search struct {
 // split suggests a grant for calls with the same members, or splits them by an argument into narrower ones.
 func (s *search) split(calls []*decided, depth int) {
 	var args []*argument
-	for {
+	for trim := true; ; trim = false {
 		if !isHabit(calls, s.recent) {
 			return
 		}
 		args = args[:0]
 		kept := calls
 		for i := range calls[0].leaves {
-			a := readArgument(calls, i, s.recent)
+			a := readArgument(calls, i, s.recent, trim)
 			if a == nil {
 				return
 			}
