@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
 )
@@ -64,8 +65,20 @@ type Approval struct {
 	HeldAt        *time.Time // when
 	AssignedBy    uuid.UUID  // uuid.Nil: HeldBy claimed it
 	Comments      int        // their number; see [QueueComments]
+	// Policies have to be met, as they were when the call was parked, or a change of one was noticed. Empty: one reviewer decides.
+	Policies []policy.Policy
+	// BrokeGlass: one person approved alone, with a reason, though the policies ask for others.
+	BrokeGlass  bool
+	GlassReview *GlassReview // nil: nobody reviewed that
 
 	editEnvelope Digest // the envelope of the proposed edit; see [AcceptEdit]
+}
+
+// GlassReview is the later review of an approval that one person gave alone.
+type GlassReview struct {
+	By   uuid.UUID
+	At   time.Time
+	Note string
 }
 
 // Edited reports whether a reviewer changed the call's arguments.

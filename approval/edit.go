@@ -14,7 +14,7 @@ import (
 func ApplyEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest) (Approval, error) {
 	a.Original, a.Digest = a.originalDigest(), envelope
 	a.EditedBy, a.editEnvelope = uuid.Nil, Digest{}
-	return a.storeEdit(ctx, tx)
+	return a.storeNewEdit(ctx, tx)
 }
 
 // ProposeEdit gives a pending approval the digest of edited arguments and their editor ([EditDigest]). The approval stays pending
@@ -22,7 +22,7 @@ func ApplyEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest) (App
 func ProposeEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest, by uuid.UUID, unusual int) (Approval, error) {
 	a.Original, a.Digest = a.originalDigest(), EditDigest(envelope, by)
 	a.EditedBy, a.editEnvelope, a.Unusual = by, envelope, unusual
-	return a.storeEdit(ctx, tx)
+	return a.storeNewEdit(ctx, tx)
 }
 
 // AcceptEdit gives the approval the envelope digest of the proposed edit, which is the one that is compared when the call is sent.
@@ -35,7 +35,7 @@ func AcceptEdit(ctx context.Context, tx pgx.Tx, a Approval) (Approval, error) {
 func DiscardEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest) (Approval, error) {
 	a.Original, a.Digest = Digest{}, envelope
 	a.EditedBy, a.editEnvelope = uuid.Nil, Digest{}
-	return a.storeEdit(ctx, tx)
+	return a.storeNewEdit(ctx, tx)
 }
 
 func (a *Approval) originalDigest() Digest {
@@ -43,6 +43,16 @@ func (a *Approval) originalDigest() Digest {
 		return a.Original
 	}
 	return a.Digest
+}
+
+// storeNewEdit is [Approval.storeEdit] for other arguments than those that were voted on. The votes are void.
+func (a *Approval) storeNewEdit(ctx context.Context, tx pgx.Tx) (Approval, error) {
+	if len(a.Policies) > 0 {
+		if _, err := VoidVotes(ctx, tx, a.CallID, uuid.Nil); err != nil {
+			return *a, err
+		}
+	}
+	return a.storeEdit(ctx, tx)
 }
 
 // storeEdit writes the digests and the editor of a pending approval. edited_at changes only with the digest of a proposed edit.

@@ -109,11 +109,11 @@ func ParsePosition(text string) (Position, error) {
 }
 
 // askedTeamSQL is a condition: one of the teams $1 is asked about the approval.
-const askedTeamSQL = `(team = ANY($1) OR escalated_at IS NOT NULL AND escalate_to = ANY($1)) IS TRUE`
+const askedTeamSQL = `(team = ANY($1) OR escalated_at IS NOT NULL AND escalate_to = ANY($1) OR policy_teams && $1) IS TRUE`
 
 // queuedSQL is the condition of a [QueueFilter] without its position.
 const queuedSQL = `status = 'pending' AND deadline > (SELECT holdpoint_now())
-	AND ($2 = '' OR team = $2 OR escalated_at IS NOT NULL AND escalate_to = $2)
+	AND ($2 = '' OR team = $2 OR escalated_at IS NOT NULL AND escalate_to = $2 OR $2 = ANY(policy_teams))
 	AND ($3::uuid IS NULL OR agent_id = $3) AND ($4::uuid IS NULL OR skill_id = $4) AND ($5 = '' OR tool = $5)
 	AND ($6::uuid IS NULL OR held_by = $6)`
 

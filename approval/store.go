@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
@@ -28,6 +29,7 @@ type Request struct {
 	Validity    time.Duration // how long an approval is valid after the decision; zero: Timeout
 	Team        string        // the team that is asked first; empty: none
 	EscalateTo  string        // the team that is also asked when half of the time is over; empty: none
+	Policies    []policy.Policy
 }
 
 // Insert adds pending approvals and returns their deadlines.
@@ -37,21 +39,24 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	principals, digests := make([]*uuid.UUID, n), make([][]byte, n)
 	tools, rules, timeouts, validities := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
 	teams, escalations, destructive, unusual := make([]string, n), make([]string, n), make([]bool, n), make([]int, n)
+	policies, policyTeams := make([]*string, n), make([]*string, n)
 	for i, r := range requests {
 		ids[i], agents[i], skills[i], principals[i] = r.CallID, r.AgentID, r.SkillID, postgres.OrNull(r.PrincipalID)
 		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], string(r.Rule), r.Timeout.Microseconds()
 		validities[i] = r.Validity.Milliseconds()
 		teams[i], escalations[i], destructive[i], unusual[i] = r.Team, r.EscalateTo, r.Destructive, r.Unusual
+		policies[i], policyTeams[i] = encodeJSON(r.Policies), encodeTeams(r.Policies)
 	}
 	rows, _ := tx.Query(ctx, `INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, status, rule,
-			team, escalate_to, deadline, validity_ms, destructive, unusual)
+			team, escalate_to, deadline, validity_ms, destructive, unusual, policies, policy_teams)
 		SELECT id, agent, principal, skill, tool, digest, 'pending', rule, nullif(team, ''), nullif(escalate, ''),
-			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0), destructive, unusual
+			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0), destructive, unusual,
+			policies, ARRAY(SELECT jsonb_array_elements_text(policy_teams))
 		FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
-			$9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team,
-			escalate, validity, destructive, unusual)
+			$9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::jsonb[], $15::jsonb[]) AS r(id, agent, principal, skill, tool, digest, rule,
+			timeout, team, escalate, validity, destructive, unusual, policies, policy_teams)
 		RETURNING call_id, deadline`,
-		ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities, destructive, unusual)
+		ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities, destructive, unusual, policies, policyTeams)
 	deadlines := make(map[uuid.UUID]time.Time, n)
 	var id uuid.UUID
 	var deadline time.Time
@@ -69,7 +74,8 @@ const approvalColumns = `call_id, agent_id, principal_id, skill_id, tool, digest
 	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, ''),
 	CASE WHEN status = 'approved' THEN ` + lapsesAtSQL + ` END,
 	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, ''),
-	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step, destructive, unusual, held_by, held_at, assigned_by, comments`
+	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step, destructive, unusual, held_by, held_at, assigned_by, comments, policies,
+	broke_glass, glass_reviewed_by, glass_reviewed_at, coalesce(glass_note, '')`
 
 // validitySQL is how long an approval is valid after its decision.
 const validitySQL = `coalesce(validity_ms * interval '1 millisecond', (deadline - created_at) - extended_ms * interval '1 millisecond')`
@@ -80,7 +86,9 @@ const lapsesAtSQL = `coalesce(approved_until, decided_at + ` + validitySQL + `)`
 func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	var a Approval
 	var digest, original, edit []byte
-	var principal, editor, by, holder, assigner *uuid.UUID
+	var principal, editor, by, holder, assigner, glassReviewer *uuid.UUID
+	var glassReviewed *time.Time
+	var glassNote string
 	var extended int64
 	var rows, of, unusual *int
 	var shown *int64
@@ -88,7 +96,8 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &edit, &editor, &a.EditedAt, &a.CreatedAt,
 		&a.Deadline, &extended, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note, &a.ApprovedUntil,
 		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.UndoUntil, &rows, &of, &unusual, &shown, &second,
-		&a.Destructive, &a.Unusual, &holder, &a.HeldAt, &assigner, &a.Comments)
+		&a.Destructive, &a.Unusual, &holder, &a.HeldAt, &assigner, &a.Comments, &a.Policies,
+		&a.BrokeGlass, &glassReviewer, &glassReviewed, &glassNote)
 	if err != nil {
 		return a, err
 	}
@@ -105,6 +114,9 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	a.Extended = time.Duration(extended) * time.Millisecond
 	if rows != nil && of != nil && unusual != nil && shown != nil && second != nil {
 		a.Seen = &Seen{Rows: *rows, Of: *of, Unusual: *unusual, Shown: time.Duration(*shown) * time.Millisecond, SecondStep: *second}
+	}
+	if glassReviewer != nil && glassReviewed != nil {
+		a.GlassReview = &GlassReview{*glassReviewer, *glassReviewed, glassNote}
 	}
 	return a, nil
 }
@@ -145,6 +157,8 @@ type Settlement struct {
 	Seen   *Seen // nil: not measured
 	// Undo is how long an approved call is not claimed, so that the reviewer can take the approval back. Zero: it is sent at once.
 	Undo time.Duration
+	// BreakGlass: one person approves alone, though policies ask for others.
+	BreakGlass bool
 }
 
 // Seen has the dashboard's measurements before a decision. The reviewer's browser reports it, so it is a record and no proof.
@@ -166,13 +180,13 @@ func QueueSettle(batch *pgx.Batch, condition string, a *Approval, s Settlement, 
 	if s.Seen != nil {
 		seen = *s.Seen
 	}
-	queuePending(batch, a, "settle", condition, `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
+	queuePending(batch, a, "settle", condition, `status = $2, policies_met = $2 = 'approved', decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
 			taken_up_at = `+takenUpSQL+`, decided_credential_kind = nullif($5, ''), decided_credential_id = nullif($6, ''),
 			decided_address = nullif($7, ''), undo_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
 			seen_rows = CASE WHEN $9 THEN $10::int END, seen_of = CASE WHEN $9 THEN $11::int END, seen_unusual = CASE WHEN $9 THEN $12::int END,
-			seen_ms = CASE WHEN $9 THEN $13::bigint END, second_step = CASE WHEN $9 THEN $14::boolean END`,
+			seen_ms = CASE WHEN $9 THEN $13::bigint END, second_step = CASE WHEN $9 THEN $14::boolean END, broke_glass = $15`,
 		s.Status, postgres.OrNull(s.By), s.Note, via.Credential.Kind, via.Credential.ID, via.Address, s.Undo.Milliseconds(),
-		s.Seen != nil, seen.Rows, seen.Of, seen.Unusual, seen.Shown.Milliseconds(), seen.SecondStep)
+		s.Seen != nil, seen.Rows, seen.Of, seen.Unusual, seen.Shown.Milliseconds(), seen.SecondStep, s.BreakGlass)
 }
 
 // updatePending runs an UPDATE with these assignments on a pending approval, and returns the new row. Parameter $1 is the
@@ -225,7 +239,7 @@ const presentSQL = `SELECT call_id, agent_id, principal_id, skill_id, tool, dige
 	deadline, extended_ms,
 	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until, validity_ms,
 	decided_credential_kind, decided_credential_id, decided_address, undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step,
-	destructive, unusual, held_by, held_at, assigned_by, comments,
+	destructive, unusual, held_by, held_at, assigned_by, comments, policies, policy_teams, broke_glass, glass_reviewed_by, glass_reviewed_at, glass_note,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
 

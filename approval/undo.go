@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -25,11 +26,15 @@ func Reopen(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, now time.T
 	return reopen(ctx, tx, a, "")
 }
 
-// AskAgain makes an approved approval pending again, for another reason than before, and with the time that it had at first. The caller holds the
-// row's lock.
-func AskAgain(ctx context.Context, tx pgx.Tx, a Approval, why Rule) (Approval, error) {
-	return reopen(ctx, tx, a, `, rule = $3, extended_ms = extract(epoch FROM holdpoint_now() - created_at) * 1000,
+// AskAgain makes an approved approval pending again, for another reason or with other policies than before, and with the time that it had at
+// first. Its votes are void. The caller holds the row's lock.
+func AskAgain(ctx context.Context, tx pgx.Tx, a Approval, why Rule, policies []policy.Policy) (Approval, error) {
+	a, err := reopen(ctx, tx, a, `, rule = $3, extended_ms = extract(epoch FROM holdpoint_now() - created_at) * 1000,
 		deadline = holdpoint_now() + $4 * interval '1 millisecond', escalated_at = NULL, approved_until = NULL`, why, a.InitialTime().Milliseconds())
+	if err != nil || len(policies) == 0 && len(a.Policies) == 0 {
+		return a, err
+	}
+	return ReplacePolicies(ctx, tx, a, policies)
 }
 
 // reopen makes an approval pending, with further assignments whose parameters begin at $3.
@@ -37,7 +42,7 @@ func reopen(ctx context.Context, tx pgx.Tx, a Approval, assignments string, args
 	if a.EditedBy != uuid.Nil { // another reviewer approved the edit; see [AcceptEdit]
 		a.Digest = EditDigest(a.editEnvelope, a.EditedBy)
 	}
-	reopened, err := postgres.CollectOne(ctx, tx, scanApproval, `UPDATE approvals SET status = 'pending', digest = $2, decided_at = NULL, decided_by = NULL, note = NULL,
+	reopened, err := postgres.CollectOne(ctx, tx, scanApproval, `UPDATE approvals SET status = 'pending', policies_met = false, broke_glass = false, digest = $2, decided_at = NULL, decided_by = NULL, note = NULL,
 			decided_credential_kind = NULL, decided_credential_id = NULL, decided_address = NULL, undo_until = NULL,
 			seen_rows = NULL, seen_of = NULL, seen_unusual = NULL, seen_ms = NULL, second_step = NULL`+assignments+`
 		WHERE call_id = $1 RETURNING `+approvalColumns, append([]any{a.CallID, a.Digest[:]}, args...)...)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/httptool"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -86,13 +87,20 @@ func importDocument(ctx context.Context, args []string, stdout io.Writer) error 
 	sum := sha256.Sum256(text)
 	source := httptool.New(httptool.Config{Document: func(context.Context, string) ([]byte, error) { return text, nil }})
 	defer source.Close()
-	server := tool.Server{Skill: "bench", Transport: tool.OpenAPI, API: &tool.API{Document: hex.EncodeToString(sum[:]), Preview: true}}
+	origins, err := openapi.CheckDocument(text)
+	if err != nil {
+		return err
+	}
+	server := tool.Server{Skill: "bench", Transport: tool.OpenAPI, API: &tool.API{Document: hex.EncodeToString(sum[:]), Origins: origins, Preview: true}}
 	heapBefore := heapInUse()
 	before, _, memoryErr := readMemory(os.Getpid())
 	began := time.Now()
 	listing, err := source.List(ctx, server)
 	if err != nil {
 		return err
+	}
+	if len(listing.Tools) == 0 {
+		return errors.New("import: no operation became a tool")
 	}
 	done := imported{Tools: len(listing.Tools), Skipped: len(listing.Skipped), Took: time.Since(began)}
 	if _, peak, err := readMemory(os.Getpid()); memoryErr == nil && err == nil {

@@ -66,10 +66,10 @@ func measureRetention(ctx context.Context, s *stage) error {
 	longest := make(chan time.Duration, 1)
 	go func() { longest <- s.watchBatches(watch) }()
 	began := time.Now()
-	err = s.runJob(ctx, "retention")
+	job, err := s.runJob(ctx, "retention")
 	var during series
 	if err == nil {
-		during, err = load.drive(ctx, 1000, func() (bool, error) { return s.isAtWork(ctx, "retention") })
+		during, err = load.drive(ctx, 1000, func() (bool, error) { return s.isAtWork(ctx, job) })
 	}
 	took := time.Since(began)
 	stop()
@@ -100,18 +100,19 @@ func (s *stage) pauseRetention(ctx context.Context) (resume func(), err error) {
 	return resume, nil
 }
 
-// runJob starts a job of the server.
-func (s *stage) runJob(ctx context.Context, kind string) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO river_job (kind, args, max_attempts, queue, priority, state) VALUES ($1, '{}', 1, 'default', 1, 'available')`, kind)
+// runJob starts a job of the server, and returns its id.
+func (s *stage) runJob(ctx context.Context, kind string) (id int64, err error) {
+	err = s.pool.QueryRow(ctx, `INSERT INTO river_job (kind, args, max_attempts, queue, priority, state)
+		VALUES ($1, '{}', 1, 'default', 1, 'available') RETURNING id`, kind).Scan(&id)
 	if err != nil {
-		return fmt.Errorf("start job %s: %w", kind, err)
+		return 0, fmt.Errorf("start job %s: %w", kind, err)
 	}
-	return nil
+	return id, nil
 }
 
-// isAtWork reports whether a job of a kind runs or is about to.
-func (s *stage) isAtWork(ctx context.Context, kind string) (at bool, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM river_job WHERE kind = $1 AND state IN ('available', 'running'))`, kind).Scan(&at)
+// isAtWork reports whether a job runs or is about to. The server starts others of its kind.
+func (s *stage) isAtWork(ctx context.Context, job int64) (at bool, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM river_job WHERE id = $1 AND state IN ('available', 'running'))`, job).Scan(&at)
 	return at, err
 }
 
@@ -134,11 +135,12 @@ func (s *stage) countPast(ctx context.Context) error {
 		return fmt.Errorf("count calls: %w", err)
 	}
 	began := time.Now()
-	if err := s.runJob(ctx, "call_count"); err != nil {
+	job, err := s.runJob(ctx, "call_count")
+	if err != nil {
 		return err
 	}
-	err := s.serve.waitFor(ctx, time.Hour, func(ctx context.Context) bool {
-		at, err := s.isAtWork(ctx, "call_count")
+	err = s.serve.waitFor(ctx, time.Hour, func(ctx context.Context) bool {
+		at, err := s.isAtWork(ctx, job)
 		return err == nil && !at
 	})
 	if err == nil {

@@ -9,20 +9,22 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// Book is the set of rules in force. It never changes.
+// Book is the set of rules and policies in force. It never changes.
 type Book struct {
-	Revision int64 // of the last change of any rule; 0: there was none
+	Revision int64 // of the last change of any rule or policy; 0: there was none
 	Rules    []Rule
+	Policies map[string]policy.Policy // by name
 	programs *Programs
 }
 
-// NewBook makes a book of rules.
-func NewBook(revision int64, rules []Rule, programs *Programs) *Book {
-	return &Book{Revision: revision, Rules: rules, programs: programs}
+// NewBook makes a book of rules and policies.
+func NewBook(revision int64, rules []Rule, policies map[string]policy.Policy, programs *Programs) *Book {
+	return &Book{Revision: revision, Rules: rules, Policies: policies, programs: programs}
 }
 
 // Find returns the rules that are about calls of a subject, without those that are off.
@@ -67,7 +69,7 @@ func (p *Prepared) Apply(ctx context.Context, in *condition.Input) []Applied {
 	var applied []Applied
 	var call *condition.Activation // decoded for all conditions
 	for i, r := range p.rules {
-		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, Grants: r.Grants}
+		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, policy: r.Policy, Grants: r.Grants}
 		if r.When != "" {
 			if call == nil {
 				call = condition.NewActivation(in)

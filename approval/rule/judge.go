@@ -20,10 +20,22 @@ type Applied struct {
 
 	message  string
 	highRisk bool
+	policy   string
 }
 
 // Parks reports whether the rule made the call wait for an approval.
 func (a *Applied) Parks() bool { return a.Mode == Enforce && (a.Failure != "" || a.Effect == Park) }
+
+// ListPolicies returns the names of the policies that parked calls have to meet by the rules that were applied, without repetitions.
+func ListPolicies(applied []Applied) []string {
+	var names []string
+	for i := range applied {
+		if a := &applied[i]; a.Parks() && a.policy != "" && !slices.Contains(names, a.policy) {
+			names = append(names, a.policy)
+		}
+	}
+	return names
+}
 
 // Verdict is the verdict on a call with the rules that led to it.
 type Verdict struct {

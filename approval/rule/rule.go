@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // Effect is what a rule does with the calls that it matches.
@@ -56,6 +57,8 @@ type Spec struct {
 	HighRisk bool `json:"high_risk,omitempty"`
 	// Grants lets grants override a park rule.
 	Grants bool `json:"grants,omitempty"`
+	// Policy is the approval policy that parked calls have to meet. Only with effect park.
+	Policy string `json:"policy,omitempty"`
 }
 
 // Rule is a stored rule. Its revision is greater than that of every change of any rule before it.
@@ -66,7 +69,6 @@ type Rule struct {
 
 // Limits of rules.
 const (
-	MaxName     = 100 // characters
 	MaxMessage  = 500 // characters
 	MaxPatterns = 100 // names in each list
 	maxPattern  = 256 // bytes
@@ -95,7 +97,7 @@ func (s Spec) Check() []fault.Field {
 			invalid = append(invalid, fault.Field{Name: field, Expected: expected})
 		}
 	}
-	check(isName(s.Name), "name", fmt.Sprintf("must be 1 to %d letters, digits, dots, dashes and underscores, and begin with a letter or digit", MaxName))
+	check(plain.IsName(s.Name), "name", plain.NameForm)
 	for _, list := range []struct {
 		field string
 		names []string
@@ -112,24 +114,14 @@ func (s Spec) Check() []fault.Field {
 	check(!strings.ContainsRune(s.Message, 0), "message", "must be text without NUL")
 	check(!s.HighRisk || s.Effect == Allow, "high_risk", "must be omitted: only a rule with effect allow has it")
 	check(!s.Grants || s.Effect == Park, "grants", "must be omitted: only a rule with effect park has it")
+	check(s.Policy == "" || s.Effect == Park, "policy", "must be omitted: only a rule with effect park has a policy")
+	check(s.Policy == "" || plain.IsName(s.Policy), "policy", "must be the name of a policy")
 	check(len(s.When) <= condition.MaxSource, "when", fmt.Sprintf("must be at most %d bytes", condition.MaxSource))
 	check(!strings.ContainsRune(s.When, 0), "when", "must be text without NUL")
 	return invalid
 }
 
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
-
-func isName(name string) bool {
-	if name == "" || len(name) > MaxName || strings.ContainsRune("._-", rune(name[0])) {
-		return false
-	}
-	for _, r := range name {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r) {
-			return false
-		}
-	}
-	return true
-}
 
 // Subject is what a call is about, for the scope of a rule.
 type Subject struct{ Agent, Skill, Tool string }

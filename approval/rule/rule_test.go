@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 func TestScope(t *testing.T) {
@@ -70,7 +71,7 @@ func TestCheckNamesTheField(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	for name, valid := range map[string]bool{"small-payments": true, "2_of.3": true, "..": false, "-x": false, "": false, "ä": false, strings.Repeat("a", rule.MaxName+1): false} {
+	for name, valid := range map[string]bool{"small-payments": true, "2_of.3": true, "..": false, "-x": false, "": false, "ä": false, strings.Repeat("a", plain.MaxName+1): false} {
 		spec := rule.Spec{Name: name, Effect: rule.Park, Mode: rule.Enforce}
 		if got := len(spec.Check()) == 0; got != valid {
 			t.Errorf("%q is valid: %t, want %t", name, got, valid)
@@ -201,7 +202,7 @@ func TestProgramsOfReusedRevisions(t *testing.T) {
 	programs := rule.NewPrograms(time.Now)
 	t.Cleanup(programs.Close)
 	for when, want := range map[string]int{`args.n == 1`: 1, `args.n == 2`: 0} {
-		book := rule.NewBook(1, []rule.Rule{{Spec: rule.Spec{Name: "r", When: when, Effect: rule.Allow, Mode: rule.Enforce}, Revision: 1}}, programs)
+		book := rule.NewBook(1, []rule.Rule{{Spec: rule.Spec{Name: "r", When: when, Effect: rule.Allow, Mode: rule.Enforce}, Revision: 1}}, nil, programs)
 		applied := book.Prepare(t.Context(), book.Find(rule.Subject{}), rule.Schema{}).Apply(t.Context(), &condition.Input{Arguments: []byte(`{"n":1}`)})
 		if len(applied) != want {
 			t.Errorf("%s: %+v, want %d rules that match", when, applied, want)

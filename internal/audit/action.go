@@ -43,6 +43,12 @@ const (
 	ApprovalReleased     Action = "approval.released"
 	ApprovalAssigned     Action = "approval.assigned"
 	ApprovalCommented    Action = "approval.commented"
+	// Of calls with policies: one of several people approved or rejected.
+	ApprovalVoted         Action = "approval.voted"
+	ApprovalVotedAgainst  Action = "approval.voted_against"
+	ApprovalVoteTakenBack Action = "approval.vote_taken_back"
+	ApprovalPolicyChanged Action = "approval.policy_changed" // the call is asked about again, without votes
+	ApprovalGlassReviewed Action = "approval.glass_reviewed" // a person reviewed an approval that one person gave alone
 
 	QuestionApproved Action = "question.approved"
 	QuestionRejected Action = "question.rejected"
@@ -91,6 +97,13 @@ const (
 	GrantRevoked   Action = "grant.revoked"
 	GrantUsedUp    Action = "grant.used_up"
 	GrantReviewed  Action = "grant.reviewed" // the weekly look at unused and wide ones
+)
+
+// The actions on approval policies. The subject is a policy's id, which follows from its name.
+const (
+	PolicyCreated Action = "policy.created"
+	PolicyUpdated Action = "policy.updated"
+	PolicyDeleted Action = "policy.deleted"
 )
 
 // The actions on people, their credentials and their exports.
@@ -174,7 +187,8 @@ func (a Action) About() string {
 		CallFailed, CallExpired, CallCancelled, CallUnknown, CallLateOutcome, CallResolved, CallCancelRequested, CallAsked, CallAnswered,
 		CallRevealed, CallFileOpened,
 		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalUndone, ApprovalAskedAgain, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
-		ApprovalNoReviewer, ApprovalClaimed, ApprovalReleased, ApprovalAssigned, ApprovalCommented, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:
+		ApprovalNoReviewer, ApprovalClaimed, ApprovalReleased, ApprovalAssigned, ApprovalCommented, ApprovalVoted, ApprovalVotedAgainst, ApprovalVoteTakenBack,
+		ApprovalPolicyChanged, ApprovalGlassReviewed, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:
 		return "call"
 	case SkillCreated, SkillUpdated, SkillDeleted, SkillTried,
 		ToolAdded, ToolChanged, ToolRemoved, ToolRestored, ToolAccepted, ToolRefused, ToolsAccepted:
@@ -192,7 +206,8 @@ func (a Action) About() string {
 		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
 		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
-		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed:
+		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed,
+		PolicyCreated, PolicyUpdated, PolicyDeleted:
 		return a.Noun()
 	}
 	return ""

@@ -147,11 +147,11 @@ func upsertClaimed(ctx context.Context, tx pgx.Tx, c Claims) (claimedPerson, err
 	}
 	var id uuid.UUID
 	var created bool
-	err = tx.QueryRow(ctx, `INSERT INTO people (id, issuer, subject, name, email, claimed_roles, claimed_teams)
-		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7)
-		ON CONFLICT (issuer, subject) DO UPDATE SET name = excluded.name, email = excluded.email,
+	err = tx.QueryRow(ctx, `INSERT INTO people (id, issuer, subject, name, email, verified_email, claimed_roles, claimed_teams)
+		VALUES ($1, $2, $3, $4, nullif($5, ''), CASE WHEN $8 THEN nullif($5, '') END, $6, $7)
+		ON CONFLICT (issuer, subject) DO UPDATE SET name = excluded.name, email = excluded.email, verified_email = excluded.verified_email,
 			claimed_roles = excluded.claimed_roles, claimed_teams = excluded.claimed_teams RETURNING id, xmax = 0`,
-		was.id, c.Issuer, c.Subject, c.Name, c.Email, c.Roles, c.Teams).Scan(&id, &created)
+		was.id, c.Issuer, c.Subject, c.Name, c.Email, c.Roles, c.Teams, c.EmailVerified).Scan(&id, &created)
 	if err != nil {
 		return claimedPerson{}, err
 	}

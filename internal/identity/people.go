@@ -24,12 +24,14 @@ const LocalIssuer = "holdpoint"
 
 // Person is identified by issuer and subject. Name and email are for display only.
 type Person struct {
-	ID        uuid.UUID
-	Issuer    string
-	Subject   string
-	Name      string
-	Email     string
-	CreatedAt time.Time
+	ID      uuid.UUID
+	Issuer  string
+	Subject string
+	Name    string
+	Email   string
+	// VerifiedEmail is the address that the identity provider called verified at the last sign-in. Empty: none.
+	VerifiedEmail string
+	CreatedAt     time.Time
 	// Teams are those that the last sign-in claimed and those that an operator granted.
 	Teams []string
 	// InvitedBy is the person who invited a local person. No identity provider verified that person. uuid.Nil: none.
@@ -40,6 +42,19 @@ type Person struct {
 
 // Verified reports whether the person's identity rests on more than the word of one inviter.
 func (p *Person) Verified() bool { return p.Issuer != LocalIssuer || p.InvitedBy == uuid.Nil }
+
+// UniqueNames returns the names by which settings may refer to the person: the verified email address, and the name of a person whom no
+// identity provider and no inviter vouches for.
+func (p *Person) UniqueNames() []string {
+	var names []string
+	if p.VerifiedEmail != "" {
+		names = append(names, p.VerifiedEmail)
+	}
+	if p.Issuer == LocalIssuer && p.Verified() {
+		names = append(names, p.Subject)
+	}
+	return names
+}
 
 // People returns the people with these ids that exist.
 func (s *Service) People(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Person, error) {
@@ -238,7 +253,7 @@ func validName(name string) error {
 	return nil
 }
 
-const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at,
+const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), coalesce(p.verified_email, ''), p.created_at,
 	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
 	coalesce(p.invited_by, '00000000-0000-0000-0000-000000000000'), p.first`
 
@@ -257,7 +272,7 @@ func scanPerson(row pgx.CollectableRow) (Person, error) {
 }
 
 func (p *Person) scanTargets() []any {
-	return []any{&p.ID, &p.Issuer, &p.Subject, (*shownText)(&p.Name), (*shownText)(&p.Email), &p.CreatedAt, &p.Teams, &p.InvitedBy, &p.First}
+	return []any{&p.ID, &p.Issuer, &p.Subject, (*shownText)(&p.Name), (*shownText)(&p.Email), &p.VerifiedEmail, &p.CreatedAt, &p.Teams, &p.InvitedBy, &p.First}
 }
 
 // shownText is stored text from outside, read for display: invisible characters become escapes.

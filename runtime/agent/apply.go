@@ -5,17 +5,19 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
-// Apply makes the registry match the spec, in one transaction, and returns the changes. Skills, agents and rules that the spec does
-// not name stay as they are. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
+// Apply makes the registry match the spec, in one transaction, and returns the changes. Skills, agents, rules and policies that the
+// spec does not name stay as they are. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
 // changes nothing. With dryRun, nothing is stored. Errors: *fault.InvalidError.
 func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun bool) ([]Change, error) {
 	r := newReport()
 	skills, agents := s.checkSpec(r, spec)
 	rules := checkRules(r, spec.Rules)
+	checkPolicies(r, spec.Policies)
 	if err := s.checkConditions(ctx, r.below("rules"), rules...); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
@@ -29,8 +31,16 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 	public := s.lookUpHosts(ctx, hosts...)
 	var changes []Change
 	err := s.changeRegistry(ctx, by, dryRun, func(e *edit) error {
-		changes, e.public = nil, public
+		e.public = public
+		policies, applied, err := e.applyPolicies(ctx, r, spec.Policies)
+		if err != nil {
+			return err
+		}
+		changes = applied
 		for i := range spec.Skills {
+			if err := e.requirePolicies(ctx, r.below(indexPath("skills", i)), skills[i]); err != nil {
+				return err
+			}
 			change, err := e.applySkill(ctx, spec.Skills[i].Name, skills[i])
 			if err != nil {
 				return fmt.Errorf("skill %s: %w", spec.Skills[i].Name, err)
@@ -44,7 +54,7 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 			}
 			changes = append(changes, list...)
 		}
-		list, err := e.applyRules(ctx, r, rules)
+		list, err := e.applyRules(ctx, r, rules, policies)
 		if err != nil {
 			return err
 		}
@@ -143,7 +153,7 @@ func checkRules(r report, specs []rule.Spec) []rule.Spec {
 }
 
 // applyRules creates and replaces rules.
-func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec) ([]Change, error) {
+func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec, policies *versions[policy.Spec]) ([]Change, error) {
 	if len(specs) == 0 {
 		return nil, nil
 	}
@@ -152,12 +162,42 @@ func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec) ([]C
 		return nil, err
 	}
 	var changes []Change
-	for i, spec := range specs {
-		change, err := e.setRule(ctx, r.below(indexPath("rules", i)), rules, spec)
+	for i := range specs {
+		at := r.below(indexPath("rules", i))
+		requirePolicy(at, policies, "policy", specs[i].Policy)
+		change, err := rules.set(ctx, at, specs[i].Name, &specs[i])
 		if err != nil {
-			return nil, fmt.Errorf("rule %s: %w", spec.Name, err)
+			return nil, err
 		}
 		changes = append(changes, change)
 	}
 	return changes, nil
+}
+
+// checkPolicies validates the parts of policies that need no database.
+func checkPolicies(r report, specs []policy.Spec) {
+	names := map[string]bool{}
+	for i := range specs {
+		at := r.below(indexPath("policies", i))
+		at.addFields(specs[i].Check())
+		at.check(!names[specs[i].Name], "name", fmt.Sprintf("%q is named twice", specs[i].Name))
+		names[specs[i].Name] = true
+	}
+}
+
+// applyPolicies creates and replaces policies, and returns all present ones.
+func (e *edit) applyPolicies(ctx context.Context, r report, specs []policy.Spec) (*versions[policy.Spec], []Change, error) {
+	policies, err := e.readPolicies(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var changes []Change
+	for i := range specs {
+		change, err := policies.set(ctx, r.below(indexPath("policies", i)), specs[i].Name, &specs[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		changes = append(changes, change)
+	}
+	return policies, changes, nil
 }

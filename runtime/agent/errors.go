@@ -57,6 +57,13 @@ func (r report) add(field, expected string) {
 	*r.fields = append(*r.fields, fault.Field{Name: r.below(field).at, Expected: expected})
 }
 
+// addFields adds invalid fields of a part.
+func (r report) addFields(invalid []fault.Field) {
+	for _, f := range invalid {
+		r.add(f.Name, f.Expected)
+	}
+}
+
 // check adds an invalid field unless ok.
 func (r report) check(ok bool, field, expected string) {
 	if !ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
@@ -23,15 +24,6 @@ import (
 
 // MaxRules bounds the rules that are not deleted.
 const MaxRules = 1000
-
-// RuleVersion is one version of a rule.
-type RuleVersion struct {
-	Name      string
-	Revision  int64
-	Spec      *rule.Spec // nil: the rule was deleted
-	ChangedAt time.Time
-	ChangedBy uuid.UUID // uuid.Nil: unknown
-}
 
 // RuleWarning says that the condition of a rule does not fit a tool that it is about. Calls of the tool are parked by it.
 type RuleWarning struct {
@@ -55,63 +47,57 @@ func (s *Service) RulesSince(ctx context.Context, revision int64) (*rule.Book, e
 	return book, err
 }
 
-// QueueRulesRevision adds the read of the revision of the last change of any rule to a batch.
+// QueueRulesRevision adds the read of the revision of the last change of any rule or policy to a batch.
 func QueueRulesRevision(batch *pgx.Batch, into *int64) {
-	batch.Queue(`SELECT coalesce(max(revision), 0) FROM rules`).QueryRow(func(row pgx.Row) error { return row.Scan(into) })
+	batch.Queue(`SELECT greatest((SELECT coalesce(max(revision), 0) FROM rules), (SELECT coalesce(max(revision), 0) FROM policies))`).
+		QueryRow(func(row pgx.Row) error { return row.Scan(into) })
 }
 
+// loadRules reads rules and policies in one statement, so that they belong together.
 func (s *Service) loadRules(ctx context.Context) (*rule.Book, error) {
-	versions, err := readRuleVersions(ctx, s.pool)
-	if err != nil {
-		return nil, err
+	type row struct {
+		Kind     string
+		Name     string
+		Revision int64
+		Spec     []byte // nil: deleted
 	}
-	var revision int64
-	var rules []rule.Rule
-	for _, v := range versions {
-		revision = max(revision, v.Revision)
-		if v.Spec != nil {
-			rules = append(rules, rule.Rule{Spec: *v.Spec, Revision: v.Revision})
-		}
-	}
-	return rule.NewBook(revision, rules, s.programs), nil
-}
-
-const ruleColumns = `name, revision, spec, changed_at, changed_by`
-
-// readRuleVersions reads the newest version of each rule, by name, also of deleted ones.
-func readRuleVersions(ctx context.Context, db postgres.Querier) ([]RuleVersion, error) {
-	versions, err := postgres.Collect(ctx, db, scanRuleVersion, `SELECT DISTINCT ON (name) `+ruleColumns+` FROM rules ORDER BY name, revision DESC`)
+	rows, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[row],
+		`SELECT * FROM (SELECT DISTINCT ON (name) 'rule', name, revision, spec FROM rules ORDER BY name, revision DESC) AS r
+		UNION ALL SELECT * FROM (SELECT DISTINCT ON (name) 'policy', name, revision, spec FROM policies ORDER BY name, revision DESC) AS p`)
 	if err != nil {
 		return nil, fmt.Errorf("read rules: %w", err)
 	}
-	return versions, nil
-}
-
-func scanRuleVersion(row pgx.CollectableRow) (RuleVersion, error) {
-	var v RuleVersion
-	var by *uuid.UUID
-	err := row.Scan(&v.Name, &v.Revision, &v.Spec, &v.ChangedAt, &by)
-	v.ChangedBy = postgres.OrNil(by)
-	return v, err
+	var revision int64
+	var rules []rule.Rule
+	policies := map[string]policy.Policy{}
+	for _, row := range rows {
+		revision = max(revision, row.Revision)
+		switch {
+		case row.Spec == nil:
+		case row.Kind == KindRule:
+			r := rule.Rule{Revision: row.Revision}
+			err = json.Unmarshal(row.Spec, &r.Spec)
+			rules = append(rules, r)
+		default:
+			p := policy.Policy{Revision: row.Revision}
+			err = json.Unmarshal(row.Spec, &p.Spec)
+			policies[row.Name] = p
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s %s: %w", row.Kind, row.Name, err)
+		}
+	}
+	return rule.NewBook(revision, rules, policies, s.programs), nil
 }
 
 // ListRules returns the newest version of each rule that is not deleted, by name, from the database.
 func (s *Service) ListRules(ctx context.Context) ([]RuleVersion, error) {
-	versions, err := readRuleVersions(ctx, s.pool)
-	return slices.DeleteFunc(versions, func(v RuleVersion) bool { return v.Spec == nil }), err
+	return listVersions[rule.Spec](ctx, s.pool)
 }
 
 // RuleHistory returns the versions of a rule, the newest first, also of a deleted one. ErrNotFound.
 func (s *Service) RuleHistory(ctx context.Context, name string) ([]RuleVersion, error) {
-	versions, err := postgres.Collect(ctx, s.pool, scanRuleVersion,
-		`SELECT `+ruleColumns+` FROM rules WHERE name = $1 ORDER BY revision DESC LIMIT 1000`, name)
-	if err == nil && len(versions) == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read rule %q: %w", name, err)
-	}
-	return versions, nil
+	return readHistory[rule.Spec](ctx, s.pool, name)
 }
 
 // SetRule creates a rule, or replaces the one of this name. A revision, if not nil, must be the rule's, and 0 if there is none. The
@@ -132,15 +118,17 @@ func (s *Service) SetRule(ctx context.Context, by audit.Actor, spec rule.Spec, r
 		if err != nil {
 			return err
 		}
-		if err := checkRevision(revision, rules[spec.Name].Revision); err != nil {
+		if err := checkRevision(revision, rules.present[spec.Name].Revision); err != nil {
 			return err
 		}
-		_, err = e.setRule(ctx, r, rules, spec)
-		if err == nil {
-			err = r.err()
+		policies, err := e.readPolicies(ctx)
+		if err != nil {
+			return err
 		}
-		set = rules[spec.Name]
-		return err
+		requirePolicy(r, policies, "policy", spec.Policy)
+		_, err = rules.set(ctx, r, spec.Name, &spec)
+		set = rules.present[spec.Name]
+		return cmp.Or(err, r.err())
 	})
 	if err != nil {
 		return RuleVersion{}, fmt.Errorf("set rule %s: %w", spec.Name, err)
@@ -155,12 +143,7 @@ func (s *Service) DeleteRule(ctx context.Context, by audit.Actor, name string) e
 		if err != nil {
 			return err
 		}
-		if _, exists := rules[name]; !exists {
-			return ErrNotFound
-		}
-		_, err = e.storeRule(ctx, name, nil)
-		e.recordChange(audit.RuleDeleted, ruleSubject(name), auditData(name, nil))
-		return err
+		return rules.remove(ctx, name)
 	})
 	if err != nil {
 		return fmt.Errorf("delete rule %q: %w", name, err)
@@ -168,79 +151,10 @@ func (s *Service) DeleteRule(ctx context.Context, by audit.Actor, name string) e
 	return nil
 }
 
-// readRules reads the rules by name.
-func (e *edit) readRules(ctx context.Context) (map[string]RuleVersion, error) {
-	versions, err := readRuleVersions(ctx, e.tx)
-	rules := map[string]RuleVersion{}
-	for _, v := range versions {
-		if v.Spec != nil {
-			rules[v.Name] = v
-		}
-	}
-	return rules, err
-}
-
-// setRule stores a checked rule, if it differs from the one of its name in rules, and updates rules. It adds a field to the report if there
-// are too many.
-func (e *edit) setRule(ctx context.Context, r report, rules map[string]RuleVersion, spec rule.Spec) (Change, error) {
-	change := Change{Kind: KindRule, Name: spec.Name, Action: ActionCreate}
-	var before []field
-	if was, exists := rules[spec.Name]; exists {
-		change.Action, before = ActionUpdate, listRule(was.Spec)
-	} else if len(rules) >= MaxRules {
-		r.add("name", fmt.Sprintf("must be the name of a rule that exists: there are %d rules, and there may be no more", MaxRules))
-		return change, nil
-	}
-	if change.Fields = diffFields(before, listRule(&spec)); len(change.Fields) == 0 {
-		change.Action = ActionUnchanged
-		return change, nil
-	}
-	version, err := e.storeRule(ctx, spec.Name, &spec)
-	if err != nil {
-		return change, err
-	}
-	rules[spec.Name] = version
-	action := audit.RuleCreated
-	if change.Action == ActionUpdate {
-		action = audit.RuleUpdated
-	}
-	data := auditData(spec.Name, change.Fields)
-	data["revision"] = version.Revision
-	e.recordChange(action, ruleSubject(spec.Name), data)
-	return change, nil
-}
-
-// ruleSubject returns the id of a rule in the audit log, which follows from its name.
-func ruleSubject(name string) uuid.UUID {
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:rule:"+name))
-}
-
-func (e *edit) storeRule(ctx context.Context, name string, spec *rule.Spec) (RuleVersion, error) {
-	var by *uuid.UUID
-	if e.by.Kind == audit.KindPerson {
-		by = postgres.OrNull(e.by.ID)
-	}
-	var stored []byte
-	if spec != nil {
-		var err error
-		if stored, err = json.Marshal(spec); err != nil {
-			return RuleVersion{}, fmt.Errorf("store rule %s: %w", name, err)
-		}
-	}
-	version, err := postgres.CollectOne(ctx, e.tx, scanRuleVersion,
-		`INSERT INTO rules (name, spec, changed_by) VALUES ($1, $2::jsonb, $3) RETURNING `+ruleColumns, name, stored, by)
-	if err != nil {
-		return RuleVersion{}, fmt.Errorf("store rule %s: %w", name, err)
-	}
-	return version, nil
-}
-
 // checkRule reports the invalid fields of a normalized rule. A condition that no tool makes wrong is compiled for arguments of any shape.
 func (r report) checkRule(spec rule.Spec) {
 	invalid := spec.Check()
-	for _, f := range invalid {
-		r.add(f.Name, f.Expected)
-	}
+	r.addFields(invalid)
 	if len(invalid) > 0 || spec.When == "" {
 		return
 	}
@@ -364,6 +278,7 @@ func listRule(spec *rule.Spec) []field {
 	l.add("message", spec.Message)
 	addNonZero(&l, "high_risk", spec.HighRisk, func(bool) string { return "true" })
 	addNonZero(&l, "grants", spec.Grants, func(bool) string { return "true" })
+	l.add("policy", spec.Policy)
 	return l
 }
 

@@ -36,6 +36,8 @@ type SkillSettings struct {
 	Team string
 	// EscalateTo is the team that is also asked at half of the deadline. Empty: the agent's.
 	EscalateTo string
+	// Policy is the approval policy of calls that need an approval. Empty: one reviewer decides.
+	Policy string
 }
 
 // SkillPatch changes a skill. A nil field stays as it is; a list or an object is replaced as a whole.
@@ -59,6 +61,7 @@ type SkillPatch struct {
 	Tools            *map[string]ToolSettings `json:"tools,omitempty"`
 	Team             *string                  `json:"team,omitempty"`
 	EscalateTo       *string                  `json:"escalate_to,omitempty"`
+	Policy           *string                  `json:"policy,omitempty"`
 	OAuth            OAuthPatch               `json:"oauth,omitzero"`       // nil: discovered when the server requires it; in a patch, null removes it
 	Connection       *string                  `json:"connection,omitempty"` // shared, the default, or per_user
 	APIPatch
@@ -80,6 +83,7 @@ func (spec *SkillSpec) settings() SkillSettings {
 		Tools:            normalizeTools(spec.Tools),
 		Team:             spec.Team,
 		EscalateTo:       spec.EscalateTo,
+		Policy:           spec.Policy,
 	}
 }
 
@@ -121,6 +125,9 @@ func (patch *SkillPatch) applySettings(s SkillSettings) SkillSettings {
 	if patch.EscalateTo != nil {
 		s.EscalateTo = *patch.EscalateTo
 	}
+	if patch.Policy != nil {
+		s.Policy = *patch.Policy
+	}
 	return s
 }
 
@@ -134,6 +141,7 @@ func (s *SkillSettings) validateSettings(r report) {
 	r.checkChoice("questions", s.Questions, "reviewer", "client")
 	r.checkTeam("team", s.Team)
 	r.checkTeam("escalate_to", s.EscalateTo)
+	r.checkPolicy("policy", s.Policy)
 }
 
 // listSettings lists the settings in the order of the table.
@@ -155,6 +163,7 @@ func (s *SkillSettings) listSettings() []field {
 	list = append(list, listTools(s.Tools)...)
 	list.add("team", s.Team)
 	list.add("escalate_to", s.EscalateTo)
+	list.add("policy", s.Policy)
 	return list
 }
 
@@ -189,19 +198,19 @@ func (s *SkillSettings) setStored(stored *storedSkillSettings) {
 
 // SQL of the settings that have a column. The parameters come after the 5 of the other columns.
 const (
-	skillSettingColumns    = `auto_approve, trust_new_tools, approval_timeout_ms, call_timeout_ms, tools, team, escalate_to`
-	skillSettingValues     = `s.auto_approve, s.trust_new_tools, s.approval_timeout_ms, s.call_timeout_ms, s.tools, coalesce(s.team, ''), coalesce(s.escalate_to, '')`
-	skillSettingParameters = `$6, $7, $8, $9, $10, nullif($11, ''), nullif($12, '')`
+	skillSettingColumns    = `auto_approve, trust_new_tools, approval_timeout_ms, call_timeout_ms, tools, team, escalate_to, policy`
+	skillSettingValues     = `s.auto_approve, s.trust_new_tools, s.approval_timeout_ms, s.call_timeout_ms, s.tools, coalesce(s.team, ''), coalesce(s.escalate_to, ''), coalesce(s.policy, '')`
+	skillSettingParameters = `$6, $7, $8, $9, $10, nullif($11, ''), nullif($12, ''), nullif($13, '')`
 )
 
 // settingTargets returns where the columns of skillSettingValues are scanned to.
 func (s *SkillSettings) settingTargets() []any {
-	return []any{&s.AutoApprove, &s.TrustNewTools, (*milliseconds)(&s.ApprovalTimeout), (*milliseconds)(&s.CallTimeout), &s.Tools, &s.Team, &s.EscalateTo}
+	return []any{&s.AutoApprove, &s.TrustNewTools, (*milliseconds)(&s.ApprovalTimeout), (*milliseconds)(&s.CallTimeout), &s.Tools, &s.Team, &s.EscalateTo, &s.Policy}
 }
 
 // settingArguments returns the arguments of skillSettingParameters.
 func (s *SkillSettings) settingArguments() []any {
-	return []any{s.AutoApprove, s.TrustNewTools, s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools, s.Team, s.EscalateTo}
+	return []any{s.AutoApprove, s.TrustNewTools, s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools, s.Team, s.EscalateTo, s.Policy}
 }
 
 // AgentSettings are the plain settings of an agent, with defaults filled in.

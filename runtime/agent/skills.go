@@ -110,6 +110,12 @@ func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpe
 		if err := ensureAbsent(readSkillRow(ctx, e.tx, `s.name = $1`, spec.Name)); err != nil {
 			return err
 		}
+		if err := e.requirePolicies(ctx, r, state); err != nil {
+			return err
+		}
+		if err := r.err(); err != nil {
+			return err
+		}
 		id, err := e.insertSkill(ctx, spec.Name, state)
 		if err != nil {
 			return err
@@ -184,6 +190,9 @@ func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID,
 		r := newReport(known...)
 		after := apply(r, before)
 		after.validate(r, e.limits)
+		if err := e.requirePolicies(ctx, r, after); err != nil {
+			return err
+		}
 		if err := r.err(); err != nil {
 			return err
 		}

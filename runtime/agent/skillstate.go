@@ -198,6 +198,7 @@ func (patch ToolPatch) applyTo(s ToolSettings) ToolSettings {
 	setIfGiven(&s.Select, patch.Select)
 	setIfGiven(&s.NotSecret, patch.NotSecret)
 	setIfGiven(&s.Grants, patch.Grants)
+	setIfGiven(&s.Policy, patch.Policy)
 	if patch.Enabled != nil {
 		s.Enabled = patch.Enabled
 	}
@@ -315,6 +316,9 @@ func (s ToolSettings) String() string {
 	}
 	if s.Grants {
 		parts = append(parts, "grants: true")
+	}
+	if s.Policy != "" {
+		parts = append(parts, "policy: "+s.Policy)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -1,50 +1,20 @@
 package agent
 
 import (
-	"strings"
-	"time"
-
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/duration"
 )
 
-// Duration is a time.Duration in the text form of Go: "5m", "1m30s".
-type Duration time.Duration
+// Duration is a duration in the text form of Go: "5m", "1m30s".
+type Duration = duration.Text
 
-// MarshalText implements [encoding.TextMarshaler].
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil {
-		return &ExpectedError{"a duration such as 90s, 5m or 1h30m"}
-	}
-	*d = Duration(parsed)
-	return nil
-}
-
-// ExpectedError reports text that cannot be parsed. It does not contain the text, which may be secret.
-type ExpectedError struct{ Expected string }
-
-func (e *ExpectedError) Error() string { return "must be " + e.Expected }
-
-// String formats the duration without zero units: 5m, not 5m0s.
-func (d Duration) String() string {
-	text := time.Duration(d).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
-// Spec declares skills, agents and rules, as holdpoint.yaml does.
+// Spec declares skills, agents, rules and policies, as holdpoint.yaml does.
 type Spec struct {
-	Skills []SkillSpec `json:"skills,omitempty"`
-	Agents []AgentSpec `json:"agents,omitempty"`
-	Rules  []rule.Spec `json:"rules,omitempty"`
+	Skills   []SkillSpec   `json:"skills,omitempty"`
+	Agents   []AgentSpec   `json:"agents,omitempty"`
+	Rules    []rule.Spec   `json:"rules,omitempty"`
+	Policies []policy.Spec `json:"policies,omitempty"`
 }
 
 // ToolPatch changes the settings of one tool. A nil field stays as it is.
@@ -54,7 +24,8 @@ type ToolPatch struct {
 	Enabled    *bool     `json:"enabled,omitempty"`
 	Select     *string   `json:"select,omitempty"` // "": none
 	NotSecret  *[]string `json:"not_secret,omitempty" doc:"JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index. An empty list removes all."`
-	Grants     *bool     `json:"grants,omitempty" doc:"Whether calls may be allowed by grants although the tool is of high risk, or its server claims that it is destructive."`
+	Grants     *bool     `json:"grants,omitempty" doc:"Whether calls may be allowed by grants although the tool is of high risk, its server claims that it is destructive, or its calls have an approval policy."`
+	Policy     *string   `json:"policy,omitempty" doc:"The approval policy of its gated calls, instead of the skill's; empty: the skill's."`
 	Revision   *int64    `json:"revision,omitempty" doc:"The expected revision of the skill: with another one, nothing is changed (409). Omitted: any."`
 }
 
@@ -67,7 +38,7 @@ type AssignmentSpec struct {
 
 // Change is a change that was made, or would be made without a dry run.
 type Change struct {
-	Kind   string        `json:"kind"`   // skill, agent, assignment or rule
+	Kind   string        `json:"kind"`   // skill, agent, assignment, rule or policy
 	Name   string        `json:"name"`   // of an assignment: agent/skill
 	Action string        `json:"action"` // create, update, delete or unchanged
 	Fields []FieldChange `json:"fields,omitempty"`
@@ -86,6 +57,7 @@ const (
 	KindAgent      = "agent"
 	KindAssignment = "assignment"
 	KindRule       = "rule"
+	KindPolicy     = "policy"
 
 	ActionCreate    = "create"
 	ActionUpdate    = "update"

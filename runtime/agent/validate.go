@@ -203,6 +203,7 @@ func (r report) checkToolSettings(transport tool.Transport, tools map[string]Too
 			}
 		}
 		at.checkPointers(name+".not_secret", tools[name].NotSecret)
+		at.checkPolicy(name+".policy", tools[name].Policy)
 		at.check(tools[name].Risk == "" || tools[name].Risk == RiskHigh, name+".risk", "must be high or empty")
 	}
 }

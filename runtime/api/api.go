@@ -23,6 +23,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
@@ -173,8 +174,15 @@ func humaConfig() huma.Config {
 
 // nameSchema names a schema after its Go type. The spec of a rule would have the name of the spec of everything.
 func nameSchema(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[rule.Spec]() {
+	switch t {
+	case reflect.TypeFor[rule.Spec]():
 		return "RuleSpec"
+	case reflect.TypeFor[policy.Spec]():
+		return "PolicySpec"
+	case reflect.TypeFor[policy.Alternative]():
+		return "PolicySpecAlternative"
+	case reflect.TypeFor[policy.Line]():
+		return "PolicySpecLine"
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }

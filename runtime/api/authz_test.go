@@ -43,6 +43,8 @@ var may = map[string]string{
 	"POST /api/v1/approvals/{id}/approve":                    "r",
 	"POST /api/v1/approvals/{id}/reject":                     "r",
 	"POST /api/v1/approvals/{id}/extend":                     "r",
+	"POST /api/v1/approvals/{id}/withdraw":                   "r", // their own vote
+	"POST /api/v1/approvals/{id}/review":                     "r",
 	"POST /api/v1/approvals/{id}/claim":                      "r",
 	"POST /api/v1/approvals/{id}/release":                    "r",
 	"POST /api/v1/approvals/{id}/assign":                     "r",
@@ -92,13 +94,19 @@ var may = map[string]string{
 	"POST /api/v1/grants/{id}/confirm": "or",
 	"POST /api/v1/grants/{id}/revoke":  "or",
 
-	"GET /api/v1/rules":                "or",
-	"GET /api/v1/rules/{name}":         "or",
-	"PUT /api/v1/rules/{name}":         "o",
-	"DELETE /api/v1/rules/{name}":      "o",
-	"GET /api/v1/rules/{name}/history": "or",
-	"POST /api/v1/rules/check":         "or",
-	"POST /api/v1/rules/replay":        "or",
+	"GET /api/v1/rules":                   "or",
+	"GET /api/v1/rules/{name}":            "or",
+	"PUT /api/v1/rules/{name}":            "o",
+	"DELETE /api/v1/rules/{name}":         "o",
+	"GET /api/v1/rules/{name}/history":    "or",
+	"GET /api/v1/policies":                "or",
+	"GET /api/v1/policies/{name}":         "or",
+	"PUT /api/v1/policies/{name}":         "o",
+	"DELETE /api/v1/policies/{name}":      "o",
+	"GET /api/v1/policies/{name}/history": "or",
+
+	"POST /api/v1/rules/check":  "or",
+	"POST /api/v1/rules/replay": "or",
 
 	"GET /api/v1/connections":                  "or", // their own, but operators any
 	"GET /api/v1/connections/{id}":             "or",

@@ -12,7 +12,7 @@ import (
 	strictjson "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/internal/duration"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 )
 
@@ -48,7 +48,7 @@ func explainJSON(err error) error {
 		return fmt.Errorf("not acceptable JSON at byte %d: %s", syntactic.ByteOffset, syntaxReason(syntactic.Err))
 	case errors.As(err, &semantic):
 		what := "has the wrong type"
-		if expected, ok := errors.AsType[*agent.ExpectedError](err); ok {
+		if expected, ok := errors.AsType[*duration.ExpectedError](err); ok {
 			what = expected.Error()
 		} else if semantic.Err != nil && semantic.JSONKind == 0 {
 			what = semantic.Err.Error()

@@ -49,6 +49,18 @@ func (a *API) toProblem(ctx context.Context, operation string, err error) *rest.
 		return rest.NewProblem(http.StatusForbidden, rest.CodeOwnGrant, "you made this grant, or your identity is not verified against that of the person who did: another reviewer or operator has to confirm it")
 	case errors.Is(err, agent.ErrGrantOver), errors.Is(err, agent.ErrNoSecond):
 		return rest.NewProblem(http.StatusConflict, rest.CodeStateConflict, "the grant's state does not allow this: it was revoked, has ended, or needs no confirmation")
+	case errors.Is(err, approval.ErrVoted):
+		return rest.NewProblem(http.StatusConflict, rest.CodeVoted, "you have voted about this call, or your identity is not verified against a voter's: another person has to")
+	case errors.Is(err, approval.ErrNotAsked):
+		return rest.NewProblem(http.StatusForbidden, rest.CodeNotAsked, "the policy of this call does not ask for your approval; you may reject the call")
+	case errors.Is(err, approval.ErrPolicyChanged):
+		return rest.NewProblem(http.StatusConflict, rest.CodePolicyChanged, "the policy of this call changed, so earlier votes do not count: fetch the approval again")
+	case errors.Is(err, approval.ErrNoBreakGlass):
+		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "the policy of this call lets nobody approve it alone")
+	case errors.Is(err, approval.ErrOwnGlass):
+		return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "you approved this call alone: another person has to review that")
+	case errors.Is(err, approval.ErrGlassReviewed):
+		return rest.NewProblem(http.StatusConflict, rest.CodeAlreadyDecided, "another person has reviewed it")
 	case errors.Is(err, history.ErrTooBroad):
 		return rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeSearchTooBroad, "the search takes too long: narrow it, for example by time")
 	case errors.Is(err, call.ErrState):

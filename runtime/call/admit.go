@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -27,6 +28,8 @@ type admission struct {
 	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
 	verdict rule.Verdict
 	grants  []uuid.UUID // that let the call pass although the verdict parks it, in the order in which they should be used
+
+	policies []policy.Policy // of a call that is parked
 }
 
 // admitCall gives a call the present definition of its tool, and checks its arguments, its principal, the request that it would make,
@@ -74,7 +77,7 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 		Accepted:    pins.Known && pins.Current == pins.Accepted,
 		EverSeen:    !pins.Accepted.IsZero(),
 	})
-	if a.verdict, err = s.applyRules(ctx, c, a.definition, verdict); err != nil {
+	if err = s.applyRules(ctx, c, a, verdict); err != nil {
 		return nil, err
 	}
 	c.Rules, c.GrantID = a.verdict.Applied, uuid.Nil

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -21,10 +22,13 @@ import (
 // Decide records a reviewer's decision. One transaction has the compare-and-set of the approval, the move of the call, the audit event
 // and, if the call is approved, the job that sends it. If an edit needs a second reviewer, Decide records the edit, and the approval
 // stays pending.
-// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit, *approval.ConflictError, *[EditError].
+// If the call has policies, Decide records a vote, and the approval stays pending until enough people have voted.
+// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit,
+// approval.ErrVoted, approval.ErrNotAsked, approval.ErrPolicyChanged, approval.ErrNoBreakGlass,
+// *fault.InvalidError, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
-	var late *approval.ConflictError
-	var c Call // as it was parked
+	var late error // the transaction is committed all the same
+	var c Call     // as it was parked
 	var moved *move
 	edit, err := s.prepareEdit(ctx, &d)
 	if err != nil {
@@ -63,11 +67,15 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			moved = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
 			late = &approval.ConflictError{}
 		case d.Approve:
-			if moved, err = s.approveCall(ctx, tx, &a, d, edit, reserved); err != nil || moved == nil {
-				return nil, err
-			}
+			moved, err = s.approveCall(ctx, tx, &a, d, edit, reserved)
 		default:
-			moved = newSettleMove(&a, outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}, audit.Person(d.By), d.Note, d.Seen)
+			moved, err = s.rejectCall(ctx, tx, &a, d)
+		}
+		if errors.Is(err, approval.ErrPolicyChanged) {
+			late, err = err, nil
+		}
+		if err != nil || moved == nil {
+			return nil, err
 		}
 		last, err := s.prepareMoves(ctx, tx, moved)
 		failpoint.Hit(failpoint.DecideBeforeCommit)
@@ -78,8 +86,10 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	}
 	failpoint.Hit(failpoint.DecideAfterCommit)
 	s.announceMoves(ctx, moved)
+	if conflict, ok := errors.AsType[*approval.ConflictError](late); ok {
+		conflict.Approval = a
+	}
 	if late != nil {
-		late.Approval = a
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, late)
 	}
 	if moved == nil || moved.status != Approved {
@@ -161,8 +171,8 @@ func (s *Service) checkTies(ctx context.Context, db postgres.Querier, a *approva
 	return err
 }
 
-// approveCall returns the move that approves a call, and stores its edit in a. If another reviewer has to approve the edit, it records the
-// edit only, and returns no move.
+// approveCall returns the move that approves a call, and stores its edit in a. If others have to approve the edit or the call, it records the
+// edit or the vote only, and returns no move.
 func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a *approval.Approval, d Decision, edit *edit, dispatched bool) (*move, error) {
 	if edit != nil && edit.tooLate {
 		return nil, fmt.Errorf("edit call: %w: it was not parked", ErrState)
@@ -182,15 +192,41 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a *approval.Approv
 		return nil, err
 	}
 	data := map[string]any{"digest": a.Digest.String(), "note": d.Note}
+	if len(a.Policies) > 0 {
+		if edit != nil && edit.restores { // the vote is about the agent's arguments
+			if *a, err = s.applyEdit(ctx, tx, *a, d, edit, data); err != nil {
+				return nil, err
+			}
+			edit = nil
+		}
+		v := &vote{Decision: &d, pending: a, data: data}
+		if err := s.castVote(ctx, tx, v); err != nil || !v.decides {
+			return nil, err
+		}
+	} else if d.BreakGlass {
+		return nil, approval.ErrNoBreakGlass
+	}
 	if *a, err = s.applyEdit(ctx, tx, *a, d, edit, data); err != nil {
 		return nil, err
 	}
 	return &move{
 		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: a,
-		settlement: &approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime()},
+		settlement: &approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime(), BreakGlass: d.BreakGlass},
 		outcome:    outcome{status: Approved}, actor: audit.Person(d.By), data: data,
 		dispatched: dispatched, undo: d.undoTime(),
 	}, nil
+}
+
+// rejectCall returns the move that rejects a call. If the policies of the call ask for more rejections, it records the vote only, and
+// returns no move.
+func (s *Service) rejectCall(ctx context.Context, tx pgx.Tx, a *approval.Approval, d Decision) (*move, error) {
+	if policy.CountRejections(a.Policies) > 1 {
+		v := &vote{Decision: &d, pending: a, data: map[string]any{}}
+		if err := s.castVote(ctx, tx, v); err != nil || !v.decides {
+			return nil, err
+		}
+	}
+	return newSettleMove(a, outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}, audit.Person(d.By), d.Note, d.Seen), nil
 }
 
 // newSettleMove returns the move that ends a parked call and its approval as rejected, expired or canceled.
@@ -282,8 +318,9 @@ func (s *Service) expireApproval(ctx context.Context, id uuid.UUID) (left time.D
 }
 
 // Undo takes an approval back that was given with [Decision.Undo], before the call may be claimed: the call is parked again with its old
-// deadline, or expires if that has passed. Only the reviewer who approved may do so.
-// Errors: approval.ErrNotFound, approval.ErrTooLate, approval.ErrNotDecider.
+// deadline, or expires if that has passed. Only the reviewer who approved may do so. A vote on a call that waits for more votes may be taken
+// back at any time.
+// Errors: approval.ErrNotFound, approval.ErrTooLate, approval.ErrNotDecider, approval.ErrNoVote.
 func (s *Service) Undo(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	var reopened approval.Approval
 	var undone, expired *move
@@ -293,8 +330,17 @@ func (s *Service) Undo(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 		if err != nil {
 			return err
 		}
+		if a.Status == approval.Pending && len(a.Policies) > 0 {
+			reopened = a
+			return takeVoteBack(ctx, tx, &a, by)
+		}
 		if reopened, err = approval.Reopen(ctx, tx, a, by, now); err != nil {
 			return err
+		}
+		if len(a.Policies) > 0 {
+			if _, err := approval.VoidVotes(ctx, tx, id, by); err != nil {
+				return err
+			}
 		}
 		undone = &move{
 			event: onUndo, id: id, agentID: a.AgentID, outcome: outcome{status: Parked}, actor: audit.Person(by),

@@ -104,8 +104,12 @@ func (c *Call) WasEdited() bool {
 	}
 }
 
-// EditNeedsSecond reports whether an edit of the call needs the approval of a second reviewer. It reads the database.
+// EditNeedsSecond reports whether an edit of the call needs the approval of other reviewers: by the setting of its skill, or because the call
+// has policies, which never ask the editor. It reads the database.
 func (s *Service) EditNeedsSecond(ctx context.Context, c *Call) (bool, error) {
+	if a, err := approval.Get(ctx, s.Pool, c.ID); err != nil || len(a.Policies) > 0 {
+		return true, err
+	}
 	skill, _, err := s.Agents.FreshSkill(ctx, c.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {
 		return true, nil // the call will not be sent in any case

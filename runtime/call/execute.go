@@ -175,7 +175,7 @@ func (s *Service) executeCall(ctx context.Context, approved *approvedCall) (agai
 		return time.Millisecond, nil
 	}
 	if again, ok := errors.AsType[*ruledError](err); ok {
-		return 0, s.askAgain(ctx, c, approved.decided, again.rules)
+		return 0, s.askAgain(ctx, c, approved.decided, again)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("check call %s again: %w", id, err)
@@ -287,7 +287,10 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 		return target{}, nil, err
 	}
 	c.Skill = fresh.Skill.Name
-	if r, err = s.recheckRules(ctx, c, definition, rules); r != nil || err != nil {
+	if r, err = s.recheckRules(ctx, c, &now, to, rules); r != nil || err != nil {
+		return target{}, r, err
+	}
+	if r, err = s.recheckVotes(ctx, &now); r != nil || err != nil {
 		return target{}, r, err
 	}
 	r, err = s.recheckRequest(ctx, c, to)

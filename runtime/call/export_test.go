@@ -53,7 +53,7 @@ func (s *Service) DenyLapsed(ctx context.Context, id uuid.UUID) (bool, error) {
 
 // AskAgain takes the approval of a call back because of a rule that parks it now, as a process does that compared the call before.
 func (s *Service) AskAgain(ctx context.Context, c *Call, decided *approval.Approval, by rule.Applied) error {
-	return s.askAgain(ctx, c, decided, []rule.Applied{by})
+	return s.askAgain(ctx, c, decided, &ruledError{rules: []rule.Applied{by}})
 }
 
 // OpenFrom returns the id at which the search for open calls starts.

@@ -23,7 +23,7 @@ import (
 // findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used.
 func (s *Service) findGrants(ctx context.Context, c *Call, a *admission) ([]uuid.UUID, error) {
 	settings := a.skill.Tools[c.Tool]
-	if !a.verdict.AllowsGrants(settings.Grants) || !settings.TakesGrants(a.definition) || len(c.Files) > 0 {
+	if !a.verdict.AllowsGrants(settings.Grants) || !a.skill.TakesGrants(a.definition) || len(c.Files) > 0 {
 		return nil, nil
 	}
 	book, err := s.Agents.Grants(ctx)
@@ -228,8 +228,8 @@ func (s *Service) CheckGrantable(ctx context.Context, c *Call) error {
 		if err != nil {
 			return err
 		}
-		if !settings.TakesGrants(definition) {
-			return noGrants("the tool is destructive or of high risk, and no operator allows grants for it")
+		if !skill.TakesGrants(definition) {
+			return noGrants("the tool is destructive, of high risk or has an approval policy, and no operator allows grants for it")
 		}
 	}
 	_, err = s.Agents.AgentByID(ctx, c.AgentID)

@@ -121,13 +121,14 @@ func TestGrantOverridesOnlyWhatItMay(t *testing.T) {
 	setTool(agent.ToolPatch{Risk: new(""), Grants: new(false)})
 	expect("the tool as before", call.Executing, "")
 	w.source.Offer(strings.Replace(writeTool, `"Write"`, `"Write more"`, 1), echoTool)
+	w.discovery.ListChanged(files.ID)
 	_, server, err := w.agents.Skill(t.Context(), files.ID)
 	check(t, err)
 	_, err = w.discovery.List(t.Context(), server, false)
 	check(t, err)
 	expect("a tool with another definition", call.Parked, approval.RuleDefinitionChanged)
 	check(t, w.agents.AcceptTool(t.Context(), audit.Person(w.reviewer), files.ID, "write", w.pinOf(files.ID, "write")))
-	expect("a tool with another accepted definition", call.Parked, approval.RuleGated)
+	expect("a tool with another accepted definition", call.Parked, approval.RuleParked)
 }
 
 func (w *world) pinOf(skill uuid.UUID, name string) tool.Pin {

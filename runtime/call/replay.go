@@ -101,7 +101,7 @@ func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error
 		return Replay{}, fmt.Errorf("replay rule %s: %w", spec.Name, err)
 	}
 	r := &replayer{
-		Service: s, covered: covered, book: rule.NewBook(0, []rule.Rule{{Spec: spec}}, programs),
+		Service: s, covered: covered, book: rule.NewBook(0, []rule.Rule{{Spec: spec}}, nil, programs),
 		agents: map[uuid.UUID]string{}, skills: map[uuid.UUID]string{}, open: map[uuid.UUID]bool{}, people: map[uuid.UUID]identity.Person{},
 	}
 	began, before := s.Now(), uuid.Max

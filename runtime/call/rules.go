@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -20,17 +21,23 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// applyRules returns the verdict on a call by operators' settings and rules.
-func (s *Service) applyRules(ctx context.Context, c *Call, definition tool.Definition, settings approval.Verdict) (rule.Verdict, error) {
-	if settings.Action == approval.Deny {
-		return rule.Verdict{Verdict: settings}, nil
+// applyRules gives an admission the verdict by operators' settings and rules, and the policies of a parked call.
+func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, settings approval.Verdict) error {
+	if a.verdict = (rule.Verdict{Verdict: settings}); settings.Action == approval.Deny {
+		return nil
 	}
 	book, err := s.Agents.Rules(ctx)
 	if err != nil {
-		return rule.Verdict{}, fmt.Errorf("read rules: %w", err)
+		return fmt.Errorf("read rules: %w", err)
 	}
-	applied, err := s.matchRules(ctx, book, c, definition)
-	return rule.Combine(settings, applied), err
+	applied, err := s.matchRules(ctx, book, c, a.definition)
+	if err != nil {
+		return err
+	}
+	if a.verdict = rule.Combine(settings, applied); a.verdict.Action == approval.Park {
+		a.policies, err = s.findPolicies(ctx, book, a.skill, c.Tool, applied)
+	}
+	return err
 }
 
 // matchRules returns the rules that match a call, and those that failed.
@@ -87,16 +94,22 @@ func newRuleDenial(v rule.Verdict) *refusal {
 	return newDenial(CodeRuleDenied, cmp.Or(v.Message, "a rule of an operator denies this call"))
 }
 
-// ruledError means that a rule parks an approved call that did not when it was approved: people have to be asked again.
-type ruledError struct{ rules []rule.Applied }
+// ruledError means that a rule parks an approved call that did not when it was approved, or that it has to meet other policies: people have
+// to be asked again.
+type ruledError struct {
+	rules    []rule.Applied
+	policies []policy.Policy
+}
 
-func (*ruledError) Error() string { return "a rule parks the call that did not when it was approved" }
+func (*ruledError) Error() string {
+	return "a rule or a policy applies to the call that did not when it was approved"
+}
 
-// recheckRules compares an approved call with the rules in force; revision is that of the last change. A rule that denies the call refuses
-// it. Errors: *ruledError.
-func (s *Service) recheckRules(ctx context.Context, c *Call, definition tool.Definition, revision int64) (*refusal, error) {
+// recheckRules compares an approved call with the rules and policies in force; revision is that of the last change. A rule that denies the
+// call refuses it. Errors: *ruledError.
+func (s *Service) recheckRules(ctx context.Context, c *Call, decided *approval.Approval, to target, revision int64) (*refusal, error) {
 	book, err := s.Agents.RulesSince(ctx, revision)
-	if err != nil || len(book.Rules) == 0 {
+	if err != nil || len(book.Rules) == 0 && len(book.Policies) == 0 {
 		return nil, err
 	}
 	by, err := s.Agents.AgentByID(ctx, c.AgentID)
@@ -104,17 +117,24 @@ func (s *Service) recheckRules(ctx context.Context, c *Call, definition tool.Def
 		return nil, err
 	}
 	c.Agent = by.Name
-	applied, err := s.matchRules(ctx, book, c, definition)
+	applied, err := s.matchRules(ctx, book, c, to.definition)
 	if err != nil {
 		return nil, err
 	}
 	if verdict := combineGated(applied); verdict.Action == approval.Deny {
 		return newRuleDenial(verdict), nil
 	}
+	policies, err := s.findPolicies(ctx, book, to.skill, c.Tool, applied)
+	if err != nil {
+		return nil, err
+	}
+	if !hasPolicies(decided, policies) {
+		return nil, &ruledError{applied, policies}
+	}
 	for i := range applied {
 		known := slices.ContainsFunc(c.Rules, func(before rule.Applied) bool { return before.Name == applied[i].Name && before.Parks() })
 		if applied[i].Parks() && !known {
-			return nil, &ruledError{applied}
+			return nil, &ruledError{applied, policies}
 		}
 	}
 	return nil, nil
@@ -125,9 +145,10 @@ func combineGated(applied []rule.Applied) rule.Verdict {
 	return rule.Combine(approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}, applied)
 }
 
-// askAgain parks an approved call that nothing has claimed, because of rules that did not apply when it was approved. Its approval gets the time
-// again that it had at first.
-func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Approval, applied []rule.Applied) error {
+// askAgain parks an approved call that nothing has claimed, because of rules or policies that did not apply when it was approved. Its approval
+// gets the time again that it had at first.
+func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Approval, because *ruledError) error {
+	applied := because.rules
 	var again *move
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, _, err := approval.Lock(ctx, tx, c.ID)
@@ -144,7 +165,7 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 		if err := s.moveInTx(ctx, tx, again); err != nil || !again.made { // it was claimed or cancelled: its approval stays as it is
 			return err
 		}
-		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule); err != nil {
+		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule, because.policies); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
@@ -111,10 +112,11 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 // of the call.
 func (s *Service) newApprovalRequest(ctx context.Context, c *Call, by *agent.Agent, a *admission) *approval.Request {
 	skill := a.skill
+	timeout, validity := policy.Clocks(a.policies, skill.ApprovalTimeout, skill.ApprovalValidity)
 	return &approval.Request{
 		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool, Destructive: agent.ClaimsDestructive(a.definition),
 		Unusual: s.countUnusual(ctx, c),
-		Digest:  c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: skill.ApprovalTimeout, Validity: skill.ApprovalValidity,
+		Digest:  c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: timeout, Validity: validity, Policies: a.policies,
 		Team: cmp.Or(skill.Team, by.Team), EscalateTo: cmp.Or(skill.EscalateTo, by.EscalateTo),
 	}
 }

@@ -223,6 +223,8 @@ type Decision struct {
 	Seen      *approval.Seen // the dashboard's measurements; nil: not measured
 	// Undo holds an approved call back, so that the reviewer can take the approval back; see [Service.Undo]. An edited call is sent at once.
 	Undo bool
+	// BreakGlass approves alone, though the policies of the call ask for others. They have to allow that, and Note has the reason.
+	BreakGlass bool
 }
 
 // undoWindow is how long a reviewer who wants it can take an approval back.

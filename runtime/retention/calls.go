@@ -244,7 +244,7 @@ func deleteCalls(ctx context.Context, tx pgx.Tx, b batch, calls, conversations [
 	if err := deleteAttachments(ctx, tx, b, calls); err != nil {
 		return err
 	}
-	for _, table := range []string{"approval_comments", "approvals", "call_questions", "call_connections", "call_viewers", "notices", "retention_skipped"} {
+	for _, table := range []string{"approval_comments", "approval_votes", "approvals", "call_questions", "call_connections", "call_viewers", "notices", "retention_skipped"} {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE call_id = ANY($1)`, calls); err != nil {
 			return fmt.Errorf("delete %s: %w", table, err)
 		}

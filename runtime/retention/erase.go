@@ -131,6 +131,7 @@ func eraseSteps() []eraseStep {
 		{"decisions", eraseDecisions},
 		{"comments", eraseComments},
 		{"grants", eraseGrants},
+		{"votes", eraseVotes},
 		{"events", eraseEvents},
 		{"account", eraseAccount},
 	}
@@ -366,6 +367,22 @@ func eraseGrants(ctx context.Context, e *eraser) (done bool, err error) {
 	return true, registry.Notify(ctx, e)
 }
 
+// eraseVotes removes the addresses that the person voted from. The votes stay.
+func eraseVotes(ctx context.Context, e *eraser) (done bool, err error) {
+	after, end, done, err := e.findSpan(ctx, "approval_votes", "call_id", "uuid", "person_id = $2")
+	if err != nil {
+		return false, err
+	}
+	const mine = `a.call_id = m.call_id AND m.call_id > $1::text::uuid AND m.call_id <= $2::text::uuid AND m.person_id = $3`
+	held := e.batch.unlessHeld("a.agent_id", "a.created_at", "coalesce(a.decided_at, a.created_at)")
+	tag, err := e.Exec(ctx, `UPDATE approval_votes m SET address = NULL FROM approvals a WHERE `+mine+` AND m.address IS NOT NULL AND `+held, after, end, e.person)
+	if err != nil {
+		return false, err
+	}
+	e.erased["decisions"] += tag.RowsAffected()
+	return done, e.countHeld(ctx, "held_decisions", `approval_votes m, approvals a WHERE `+mine+` AND NOT (`+held+`)`, after, end, e.person)
+}
+
 // countHeld counts rows that a hold keeps. from is SQL: their tables and conditions.
 func (e *eraser) countHeld(ctx context.Context, kind, from string, args ...any) error {
 	if !e.batch.held {
@@ -467,11 +484,11 @@ func eraseAccount(ctx context.Context, e *eraser) (done bool, err error) {
 		e.left["held_account"] = 1
 		return true, nil
 	}
-	if _, err := e.Exec(ctx, `UPDATE invitations SET name = $2, email = NULL, subject = CASE WHEN issuer IS NOT NULL THEN $2 END WHERE redeemed_by = $1`,
+	if _, err := e.Exec(ctx, `UPDATE invitations SET name = $2, email = NULL, verified_email = NULL, subject = CASE WHEN issuer IS NOT NULL THEN $2 END WHERE redeemed_by = $1`,
 		e.person, pseudonymOf(e.person)); err != nil {
 		return false, err
 	}
-	tag, err := e.Exec(ctx, `UPDATE people SET issuer = $3, subject = $2, name = $2, email = NULL, claimed_roles = '{}', claimed_teams = '{}', granted_roles = '{}',
+	tag, err := e.Exec(ctx, `UPDATE people SET issuer = $3, subject = $2, name = $2, email = NULL, verified_email = NULL, claimed_roles = '{}', claimed_teams = '{}', granted_roles = '{}',
 			granted_teams = '{}', granted_agents = '{}', signed_in_at = NULL, first = false
 		WHERE id = $1 AND issuer <> $3 AND NOT (issuer = $4 AND subject = $5)`, e.person, pseudonymOf(e.person), erasedIssuer, identity.LocalIssuer, identity.Bootstrap)
 	if err != nil {

@@ -23,7 +23,7 @@ func exportSections() []exportSection {
 	const text = `convert_from(%s, 'UTF8')`
 	decode := func(column string) string { return strings.ReplaceAll(text, "%s", column) + " AS " + column }
 	return []exportSection{
-		{"person", `SELECT id, issuer, subject, name, email, created_at, signed_in_at, blocked_at, invited_by, claimed_roles, claimed_teams, granted_roles,
+		{"person", `SELECT id, issuer, subject, name, email, verified_email, created_at, signed_in_at, blocked_at, invited_by, claimed_roles, claimed_teams, granted_roles,
 			granted_teams, granted_agents FROM people WHERE id = $1`},
 		{"links", `SELECT person_id, same_as, linked_at FROM person_links WHERE person_id = $1 OR same_as = $1`},
 		{"invitations", `SELECT id, name, issuer, subject, email, roles, agents, created_at, redeemed_at FROM invitations WHERE redeemed_by = $1 ORDER BY id`},
@@ -34,6 +34,7 @@ func exportSections() []exportSection {
 		{"connections", `SELECT id, skill_id, issuer, scopes_granted, connected_at FROM oauth_connections WHERE principal_id = $1 ORDER BY id`},
 		{"decisions", `SELECT call_id, status, tool, decided_at, note, decided_address AS address FROM approvals WHERE decided_by = $1 ORDER BY call_id`},
 		{"question_decisions", `SELECT call_id, number, status, decided_at, note FROM call_questions WHERE decided_by = $1 ORDER BY call_id`},
+		{"votes", `SELECT call_id, number, approves, voted_at, void_at, note, address FROM approval_votes WHERE person_id = $1 ORDER BY call_id, number`},
 		{"comments", `SELECT call_id, number, text, created_at FROM approval_comments WHERE person_id = $1 ORDER BY call_id, number`},
 		{"grants", `SELECT id, agent_id, principal_id, skill_id, tool, arguments, call_id, granted_at, granted_by, second_at, second_by, ends_at, uses, taken, used_at, revoked_at, revoked_by
 			FROM grants WHERE $1 IN (principal_id, granted_by, second_by, revoked_by) ORDER BY id`},

@@ -60,6 +60,8 @@ func (w *world) fillVera() (ended, open uuid.UUID) {
 	w.db.Exec(`INSERT INTO person_sessions (id, person_id, method, client, expires_at) VALUES ($1, $2, 'oidc', 'Vera''s browser', $3)`, uuid.New(), w.vera, w.now.Add(day))
 	w.db.Exec(`INSERT INTO person_tokens (id, person_id, secret_hash, hint, roles, agents) VALUES ($1, $2, 'h', 'hp_abc', '{}', '{}')`, uuid.New(), w.vera)
 	w.db.Exec(`INSERT INTO push_subscriptions (id, person_id, endpoint_hash, sealed, client) VALUES ($1, $2, 'h', 's', 'Vera''s phone')`, uuid.New(), w.vera)
+	w.db.Exec(`INSERT INTO grants (id, agent_id, principal_id, skill_id, tool, pin, arguments, call_id, granted_by, needs_second, ends_at)
+		VALUES ($1, $2, $3, $1, 'write', '', '[{"argument":"/to","kind":"exact","values":["vera@home.test"]}]', $1, $1, false, $4)`, uuid.New(), w.agent, w.vera, w.now.Add(day))
 	w.db.Exec(`INSERT INTO queue_views (person_id, name, query) VALUES ($1, 'mine', '')`, w.vera)
 	w.db.Exec(`INSERT INTO invitations (id, secret_hash, hint, name, roles, agents, expires_at, redeemed_by) VALUES ($1, 'i', 'i', 'Vera', '{}', '{}', $2, $3)`, uuid.New(), w.now, w.vera)
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, action, data) SELECT id, 'system', 'invitation.created', '{"name":"Vera","roles":[]}' FROM invitations`)
@@ -81,7 +83,7 @@ func (w *world) dump() string {
 	var all strings.Builder
 	for _, table := range []string{
 		"people", "calls", "approvals", "approval_comments", "call_questions", "call_facts", "conversations", "loop_entries", "files", "call_files",
-		"person_sessions", "person_tokens", "push_subscriptions", "queue_views", "invitations", "audit_events", "person_erasures",
+		"person_sessions", "person_tokens", "push_subscriptions", "queue_views", "grants", "invitations", "audit_events", "person_erasures",
 	} {
 		rows, _ := w.db.Pool().Query(w.t.Context(), `SELECT t::text FROM `+table+` t`)
 		for rows.Next() {
@@ -104,7 +106,7 @@ func TestErasure(t *testing.T) {
 	if e.Left["open_calls"] != 1 || e.Left["held_account"] != 0 || !strings.HasPrefix(e.Pseudonym, "erased-") {
 		t.Errorf("%+v", e)
 	}
-	for kind, n := range map[string]int64{"calls": 1, "conversations": 1, "files": 1, "comments": 2, "decisions": 2, "sessions": 1, "tokens": 1, "accounts": 1} {
+	for kind, n := range map[string]int64{"calls": 1, "conversations": 1, "files": 1, "comments": 2, "decisions": 2, "grants": 1, "sessions": 1, "tokens": 1, "accounts": 1} {
 		if e.Erased[kind] != n {
 			t.Errorf("erased %d %s, want %d", e.Erased[kind], kind, n)
 		}

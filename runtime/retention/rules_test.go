@@ -284,3 +284,21 @@ func TestHoldsAreChecked(t *testing.T) {
 		t.Error("lifted an unknown hold")
 	}
 }
+
+// Grants go with the contents of calls, an age after their end or their revocation.
+func TestGrantsByAge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, g := range []struct {
+		ends    time.Duration // ago
+		revoked *time.Time
+	}{{10 * day, nil}, {2 * day, nil}, {-10 * day, new(w.ago(10 * day))}, {-10 * day, nil}} {
+		w.db.Exec(`INSERT INTO grants (id, agent_id, skill_id, tool, pin, arguments, call_id, granted_by, needs_second, ends_at, revoked_at)
+			VALUES ($1, $2, $1, 'write', '', '[]', $1, $1, false, $3, $4)`, uuid.New(), w.agent, w.ago(g.ends), g.revoked)
+	}
+	deleted, err := w.service(lifetime.Ages{Content: 5 * day}).Run(t.Context())
+	check(t, err)
+	if deleted["grants"] != 2 || w.db.Count("grants") != 2 {
+		t.Errorf("deleted %v, %d are left", deleted, w.db.Count("grants"))
+	}
+}

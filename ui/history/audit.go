@@ -212,7 +212,7 @@ func nameKind(kind string) text.Message {
 // subject returns what an event is about. A rule has its name in the event: it may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
-	if e.Action.Noun() == "rule" {
+	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" {
 		var data struct {
 			Name string `json:"name"`
 		}

@@ -70,6 +70,16 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventApprovalAssigned(who, what)
 	case audit.ApprovalCommented:
 		return text.EventApprovalCommented(who, what)
+	case audit.ApprovalVoted:
+		return text.EventApprovalVoted(who, what)
+	case audit.ApprovalVotedAgainst:
+		return text.EventApprovalVotedAgainst(who, what)
+	case audit.ApprovalVoteTakenBack:
+		return text.EventApprovalVoteTakenBack(who, what)
+	case audit.ApprovalPolicyChanged:
+		return text.EventApprovalPolicyChanged(what, who)
+	case audit.ApprovalGlassReviewed:
+		return text.EventApprovalGlassReviewed(who, what)
 	case audit.ApprovalExtended:
 		return text.EventApprovalExtended(who, what)
 	case audit.ApprovalEscalated:
@@ -140,6 +150,12 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventGrantUsedUp(what, who)
 	case audit.GrantReviewed:
 		return text.EventGrantReviewed(who)
+	case audit.PolicyCreated:
+		return text.EventPolicyCreated(who, what)
+	case audit.PolicyUpdated:
+		return text.EventPolicyUpdated(who, what)
+	case audit.PolicyDeleted:
+		return text.EventPolicyDeleted(who, what)
 	case audit.PersonCreated:
 		return text.EventPersonCreated(what, who)
 	case audit.PersonFirst:

@@ -641,3 +641,46 @@ func EventGrantReviewed(who templ.Component) templ.Component {
 
 // EventGrant is "a grant".
 func EventGrant() Message { return newMessage("event.Grant") }
+
+// EventApprovalVoted is "{who:html} approved {what:html}; more people have to".
+func EventApprovalVoted(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalVoted", argument{"who", who}, argument{"what", what})
+}
+
+// EventApprovalVotedAgainst is "{who:html} rejected {what:html}; more people have to".
+func EventApprovalVotedAgainst(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalVotedAgainst", argument{"who", who}, argument{"what", what})
+}
+
+// EventApprovalVoteTakenBack is "{who:html} took back a vote about {what:html}".
+func EventApprovalVoteTakenBack(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalVoteTakenBack", argument{"who", who}, argument{"what", what})
+}
+
+// EventApprovalPolicyChanged is "The policy of {what:html} changed, so earlier votes do not count ({who:html})".
+func EventApprovalPolicyChanged(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.ApprovalPolicyChanged", argument{"what", what}, argument{"who", who})
+}
+
+// EventApprovalGlassReviewed is "{who:html} reviewed the approval of {what:html}, which one person gave alone".
+func EventApprovalGlassReviewed(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalGlassReviewed", argument{"who", who}, argument{"what", what})
+}
+
+// EventPolicy is "a policy".
+func EventPolicy() Message { return newMessage("event.Policy") }
+
+// EventPolicyCreated is "{who:html} created policy {what:html}".
+func EventPolicyCreated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.PolicyCreated", argument{"who", who}, argument{"what", what})
+}
+
+// EventPolicyUpdated is "{who:html} changed policy {what:html}".
+func EventPolicyUpdated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.PolicyUpdated", argument{"who", who}, argument{"what", what})
+}
+
+// EventPolicyDeleted is "{who:html} deleted policy {what:html}".
+func EventPolicyDeleted(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.PolicyDeleted", argument{"who", who}, argument{"what", what})
+}

@@ -51,6 +51,7 @@ type Handlers struct {
 	erasures    *erasureHandlers
 	rules       *ruleHandlers
 	grants      *grantHandlers
+	policies    *policyHandlers
 }
 
 // New makes the handlers.
@@ -68,6 +69,7 @@ func New(d *rest.Directory, s Services) *Handlers {
 		erasures:    &erasureHandlers{d, s.Retention},
 		rules:       &ruleHandlers{d, s.Calls},
 		grants:      &grantHandlers{d, s.Calls},
+		policies:    &policyHandlers{d},
 	}
 }
 
@@ -79,7 +81,7 @@ func (h *Handlers) Routes() []rest.Route {
 // agentRoutes are about agents. Both roles read; keys are for operators only.
 func (h *Handlers) agentRoutes() []rest.Route {
 	return []rest.Route{
-		rest.NewRoute("apply", "POST apply", "Declare skills, agents, assignments and rules", rest.Operators(), h.agents.applySpec).Takes(maxApplyBody),
+		rest.NewRoute("apply", "POST apply", "Declare skills, agents, assignments, rules and policies", rest.Operators(), h.agents.applySpec).Takes(maxApplyBody),
 
 		rest.NewRoute("listAgents", "GET agents", "List agents by name", rest.Readers(), h.agents.listAgents),
 		rest.NewRoute("createAgent", "POST agents", "Create an agent", rest.Operators(), h.agents.createAgent).Creates(),
@@ -124,7 +126,7 @@ func (h *Handlers) skillRoutes() []rest.Route {
 	}
 }
 
-// ruleRoutes are about operators' rules. Both roles read.
+// ruleRoutes are about operators' rules and policies. Both roles read.
 func (h *Handlers) ruleRoutes() []rest.Route {
 	return []rest.Route{
 		rest.NewRoute("listRules", "GET rules", "List rules by name", rest.Readers(), h.rules.listRules),
@@ -132,6 +134,11 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 		rest.NewRoute("setRule", "PUT rules/{name}", "Create a rule, or replace the one of this name", rest.Operators(), h.rules.setRule),
 		rest.NewRoute("deleteRule", "DELETE rules/{name}", "Delete a rule; its versions are kept", rest.Operators(), h.rules.deleteRule),
 		rest.NewRoute("ruleHistory", "GET rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one", rest.Readers(), h.rules.ruleHistory),
+		rest.NewRoute("listPolicies", "GET policies", "List approval policies by name", rest.Readers(), h.policies.listPolicies),
+		rest.NewRoute("getPolicy", "GET policies/{name}", "Get an approval policy", rest.Readers(), h.policies.getPolicy),
+		rest.NewRoute("setPolicy", "PUT policies/{name}", "Create an approval policy, or replace the one of this name", rest.Operators(), h.policies.setPolicy),
+		rest.NewRoute("deletePolicy", "DELETE policies/{name}", "Delete an approval policy that nothing uses; its versions are kept", rest.Operators(), h.policies.deletePolicy),
+		rest.NewRoute("policyHistory", "GET policies/{name}/history", "List the versions of an approval policy, newest first, also of a deleted one", rest.Readers(), h.policies.policyHistory),
 		rest.NewRoute("checkRule", "POST rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored", rest.Readers(), h.rules.checkRule),
 		rest.NewRoute("replayRule", "POST rules/replay", "Judge recorded calls by a rule; nothing is stored", rest.Readers(), h.rules.replayRule),
 	}

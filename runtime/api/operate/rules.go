@@ -42,6 +42,7 @@ type RuleSettings struct {
 	Message  *string     `json:"message" doc:"Tells the model why a call was denied; null: a general text."`
 	HighRisk bool        `json:"high_risk" doc:"Whether it also allows calls of tools that an operator marked as high risk."`
 	Grants   bool        `json:"grants" doc:"Whether grants let calls pass that it parks."`
+	Policy   *string     `json:"policy" doc:"The approval policy that parked calls have to meet; null: one reviewer decides."`
 }
 
 // RuleWarning names a tool that the condition of a rule does not fit.
@@ -68,13 +69,13 @@ type RuleVersionSpec struct {
 func newRuleSettings(spec *rule.Spec) RuleSettings {
 	return RuleSettings{
 		Agents: rest.OrEmpty(spec.Agents), Skills: rest.OrEmpty(spec.Skills), Tools: rest.OrEmpty(spec.Tools),
-		When: spec.When, Effect: spec.Effect, Mode: spec.Mode, Message: rest.OrNull(spec.Message), HighRisk: spec.HighRisk, Grants: spec.Grants,
+		When: spec.When, Effect: spec.Effect, Mode: spec.Mode, Message: rest.OrNull(spec.Message), HighRisk: spec.HighRisk, Policy: rest.OrNull(spec.Policy), Grants: spec.Grants,
 	}
 }
 
 // ruleView returns a function that presents versions of rules, which are not deleted.
 func (h *ruleHandlers) ruleView(ctx context.Context, warnings []agent.RuleWarning, versions ...agent.RuleVersion) (func(agent.RuleVersion) Rule, error) {
-	names, err := h.nameChangers(ctx, versions)
+	names, err := nameChangers(ctx, h.Directory, versions)
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +91,13 @@ func (h *ruleHandlers) ruleView(ctx context.Context, warnings []agent.RuleWarnin
 	}, nil
 }
 
-func (h *ruleHandlers) nameChangers(ctx context.Context, versions []agent.RuleVersion) (rest.PersonNames, error) {
+// nameChangers names the people who made versions of rules or policies.
+func nameChangers[S any](ctx context.Context, d *rest.Directory, versions []agent.Version[S]) (rest.PersonNames, error) {
 	people := make([]uuid.UUID, len(versions))
 	for i := range versions {
 		people[i] = versions[i].ChangedBy
 	}
-	return h.NamePeople(ctx, people...)
+	return d.NamePeople(ctx, people...)
 }
 
 // oneRule presents a rule with its warnings.
@@ -158,12 +160,13 @@ type RuleText struct {
 	Message  string      `json:"message,omitempty" doc:"Tells the model why a call was denied. Only with the effect deny."`
 	HighRisk bool        `json:"high_risk,omitempty" doc:"Also allow calls of tools that an operator marked as high risk. Only with the effect allow."`
 	Grants   bool        `json:"grants,omitempty" doc:"Let grants allow calls that it parks. Only with the effect park."`
+	Policy   string      `json:"policy,omitempty" doc:"The approval policy that parked calls have to meet. Only with the effect park. Omitted: one reviewer decides."`
 }
 
 func (r *RuleText) spec(name string) rule.Spec {
 	return rule.Spec{
 		Name: name, Agents: r.Agents, Skills: r.Skills, Tools: r.Tools, When: r.When,
-		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk, Grants: r.Grants,
+		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk, Policy: r.Policy, Grants: r.Grants,
 	}
 }
 
@@ -178,13 +181,7 @@ type setRuleInput struct {
 func (h *ruleHandlers) setRule(ctx context.Context, input *setRuleInput) (*rest.Output[Rule], error) {
 	set, err := h.Agents.SetRule(ctx, rest.CallerOf(ctx).Actor(), input.Body.spec(input.Name), input.Body.Revision)
 	if wrong, ok := errors.AsType[*fault.InvalidError](err); ok {
-		problem := rest.InvalidFields("body", wrong)
-		for i := range problem.Errors {
-			if problem.Errors[i].Location == "body.name" {
-				problem.Errors[i].Location = "path.name"
-			}
-		}
-		return nil, problem
+		return nil, invalidNamed(wrong)
 	}
 	if err != nil {
 		return nil, err
@@ -205,7 +202,7 @@ func (h *ruleHandlers) ruleHistory(ctx context.Context, input *rest.ByName) (*re
 	if err != nil {
 		return nil, err
 	}
-	names, err := h.nameChangers(ctx, versions)
+	names, err := nameChangers(ctx, h.Directory, versions)
 	if err != nil {
 		return nil, err
 	}

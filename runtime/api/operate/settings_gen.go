@@ -21,6 +21,7 @@ type SkillSettings struct {
 	Tools            map[string]agent.ToolSettings `json:"tools" doc:"Operators' settings of single tools."`
 	Team             *string                       `json:"team" doc:"The team whose queue its calls are in; null: the agent's team."`
 	EscalateTo       *string                       `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: the agent's."`
+	Policy           *string                       `json:"policy" doc:"The approval policy of calls that need an approval; null: one reviewer decides."`
 }
 
 func newSkillSettings(s *agent.SkillSettings) SkillSettings {
@@ -37,6 +38,7 @@ func newSkillSettings(s *agent.SkillSettings) SkillSettings {
 		Tools:            s.Tools,
 		Team:             rest.OrNull(s.Team),
 		EscalateTo:       rest.OrNull(s.EscalateTo),
+		Policy:           rest.OrNull(s.Policy),
 	}
 }
 

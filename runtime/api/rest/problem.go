@@ -28,7 +28,10 @@ const (
 	CodeExpired          = "expired"         // the deadline passed
 	CodeSelfApproval     = "self_approval"
 	CodeOwnEdit          = "own_edit"
-	CodeNotVerified      = "not_verified" // a person who was invited, about a call of the person who invited them
+	CodeVoted            = "voted"          // the person, or one who may be the same, has voted
+	CodeNotAsked         = "not_asked"      // the policy of the call does not ask the person
+	CodePolicyChanged    = "policy_changed" // the policy of the call is not the one that was shown
+	CodeNotVerified      = "not_verified"   // a person who was invited, about a call of the person who invited them
 	CodeStateConflict    = "state_conflict"
 	CodeSearchTooBroad   = "search_too_broad"
 	CodeNoGrants         = "no_grants" // calls like this one take no grants

@@ -67,6 +67,10 @@ type Approval struct {
 	CommentCount    int              `json:"comment_count"`
 	Comments        []Comment        `json:"comments" nullable:"false" doc:"Remarks of reviewers for each other, oldest first; agents never see them. Empty in lists."`
 	Evidence        []Evidence       `json:"evidence" nullable:"false" doc:"One entry for each argument of a pending call, compared with approved calls of the tool. Empty in lists."`
+	Policies        []CallPolicy     `json:"policies" nullable:"false" doc:"The policies that the call has to meet, and how far votes meet them. Empty: one reviewer decides. Empty in lists."`
+	Votes           []Vote           `json:"votes" nullable:"false" doc:"Votes on a call with policies, oldest first. Empty in lists."`
+	BrokeGlass      bool             `json:"broke_glass" doc:"One person approved alone, though policies ask for others."`
+	GlassReview     *GlassReview     `json:"glass_review" doc:"The review of an approval that one person gave alone; null: none."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and are omitted; get the approval by its id."`
 }
 
@@ -98,12 +102,25 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt),
 		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{}, Evidence: []Evidence{},
 		Claim: newClaim(&w.Approval, names), CommentCount: w.Approval.Comments, Comments: []Comment{},
+		Policies: []CallPolicy{}, Votes: []Vote{}, BrokeGlass: w.Approval.BrokeGlass, GlassReview: newGlassReview(&w.Approval, names),
 	}
+}
+
+func newGlassReview(a *approval.Approval, names rest.PersonNames) *GlassReview {
+	if a.GlassReview == nil {
+		return nil
+	}
+	by := a.GlassReview.By
+	return &GlassReview{names.NameOf(by), names.RefOf(by), a.GlassReview.At.UTC(), a.GlassReview.Note}
 }
 
 // listPeople returns the people whom an approval names, with repetitions.
 func listPeople(w *call.Waiting) []uuid.UUID {
-	return []uuid.UUID{w.Call.PrincipalID, w.Approval.DecidedBy, w.Approval.EditedBy, w.Approval.HeldBy, w.Approval.AssignedBy}
+	people := []uuid.UUID{w.Call.PrincipalID, w.Approval.DecidedBy, w.Approval.EditedBy, w.Approval.HeldBy, w.Approval.AssignedBy}
+	if review := w.Approval.GlassReview; review != nil {
+		people = append(people, review.By)
+	}
+	return people
 }
 
 // approvalView presents an approval with all that belongs to it. It reads that in one round trip if nothing was asked or commented.
@@ -134,6 +151,9 @@ func (h *approvalHandlers) approvalView(ctx context.Context, w call.Waiting) (*r
 		return nil, err
 	}
 	if answer.Body.Comments, err = h.commentViews(ctx, comments); err != nil {
+		return nil, err
+	}
+	if err := h.addVotes(ctx, &w.Approval, &answer.Body); err != nil {
 		return nil, err
 	}
 	if isPending {
@@ -228,9 +248,10 @@ func (d *looseDigest) UnmarshalJSON(text []byte) error {
 type approveInput struct {
 	rest.ByID
 	Body *struct {
-		Digest    looseDigest     `json:"digest" doc:"The digest of the approval that was shown."`
-		Note      string          `json:"note,omitempty" maxLength:"4000"`
-		Arguments json.RawMessage `json:"arguments,omitempty" doc:"Replace the pending arguments. They are validated against the tool's schema, and the agent is notified. If the skill's edits need a second reviewer, nothing is approved yet: the response is 202, and the edit waits for another reviewer."`
+		Digest     looseDigest     `json:"digest" doc:"The digest of the approval that was shown."`
+		Note       string          `json:"note,omitempty" maxLength:"4000"`
+		Arguments  json.RawMessage `json:"arguments,omitempty" doc:"Replace the pending arguments. They are validated against the tool's schema, and the agent is notified. If the skill's edits need a second reviewer, nothing is approved yet: the response is 202, and the edit waits for another reviewer."`
+		BreakGlass bool            `json:"break_glass,omitempty" doc:"Approve alone, though the policies of the call ask for others. They have to allow that, and the note has to say why."`
 	} `nameHint:"ApproveRequest"`
 }
 
@@ -244,6 +265,7 @@ func (h *approvalHandlers) approveCall(ctx context.Context, input *approveInput)
 	decision := call.Decision{Approve: true}
 	if body := input.Body; body != nil {
 		decision.Digest, decision.Note, decision.Arguments = string(body.Digest), body.Note, body.Arguments
+		decision.BreakGlass = body.BreakGlass
 	}
 	decided, err := h.decideCall(ctx, input.ID, decision, "body.note")
 	if err != nil {

@@ -80,6 +80,8 @@ func (h *Handlers) Routes() []rest.Route {
 		rest.NewRoute("getApproval", "GET approvals/{id}", "Get an approval", rest.Readers(), h.approvals.getApproval),
 		rest.NewRoute("approve", "POST approvals/{id}/approve", "Approve the call exactly as shown, or with other arguments", rest.Reviewers(), h.approvals.approveCall).ChecksBody().Takes(maxApproveBody),
 		rest.NewRoute("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", rest.Reviewers(), h.approvals.rejectCall).ChecksBody(),
+		rest.NewRoute("withdrawVote", "POST approvals/{id}/withdraw", "Take your vote on a call with a policy back, while the call waits", rest.Reviewers(), h.approvals.withdrawVote),
+		rest.NewRoute("reviewBreakGlass", "POST approvals/{id}/review", "Record that you reviewed an approval that one person gave alone", rest.Reviewers(), h.approvals.reviewGlass),
 		rest.NewRoute("extend", "POST approvals/{id}/extend", "Extend the deadline of a parked call", rest.Reviewers(), h.approvals.extendApproval),
 		rest.NewRoute("claimApproval", "POST approvals/{id}/claim", "Tell other reviewers that you work on a parked call; they may still decide it", rest.Reviewers(), h.approvals.claimApproval),
 		rest.NewRoute("releaseApproval", "POST approvals/{id}/release", "Remove the claim or assignment of a parked call", rest.Reviewers(), h.approvals.releaseApproval),

@@ -23,6 +23,7 @@ type settingsForm struct {
 	questions        string
 	team             string
 	escalateTo       string
+	policy           string
 }
 
 // formOfSettings returns the form of settings.
@@ -38,6 +39,7 @@ func formOfSettings(s *agent.SkillSettings) settingsForm {
 		questions:        s.Questions,
 		team:             s.Team,
 		escalateTo:       s.EscalateTo,
+		policy:           s.Policy,
 	}
 }
 
@@ -54,6 +56,7 @@ func readSettings(r *http.Request, before settingsForm) settingsForm {
 		questions:        cmp.Or(shell.Line(r, "questions"), before.questions),
 		team:             shell.Line(r, "team"),
 		escalateTo:       shell.Line(r, "escalate_to"),
+		policy:           shell.Line(r, "policy"),
 	}
 }
 
@@ -69,6 +72,7 @@ func (f *settingsForm) fillSpec(spec *agent.SkillSpec, wrong *shell.Faults) {
 	spec.Questions = f.questions
 	spec.Team = f.team
 	spec.EscalateTo = f.escalateTo
+	spec.Policy = f.policy
 }
 
 // fillPatch sets the settings that the form shows.
@@ -83,4 +87,5 @@ func (f *settingsForm) fillPatch(patch *agent.SkillPatch, wrong *shell.Faults) {
 	patch.Questions = &f.questions
 	patch.Team = &f.team
 	patch.EscalateTo = &f.escalateTo
+	patch.Policy = &f.policy
 }

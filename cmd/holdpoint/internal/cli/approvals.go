@@ -37,6 +37,14 @@ approvals approve ID --question N --digest D".`,
 			}),
 		},
 		&cobra.Command{
+			Use: "withdraw ID", Short: "Take your vote on a call with a policy back, while the call waits",
+			Example: "  holdpoint approvals withdraw 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE: showOne(e, (*client.Client).WithdrawVote, func(*client.Approval) error {
+				return write(e.Stdout, "Your vote is withdrawn.\n")
+			}),
+		},
+		newReviewCmd(e),
+		&cobra.Command{
 			Use: "extend ID", Short: "Give a call more time to be decided",
 			Long: `Extend the deadline of a call by the time that it was first given. This is possible three times for
 each call, and recorded.`,
@@ -109,6 +117,7 @@ func (e *Env) showApproval(a *client.Approval) error {
 		"Team", value(a.Team),
 	}
 	pairs = append(pairs, ruleFields(a.Rules)...)
+	pairs = append(pairs, voteFields(a)...)
 	pairs = append(pairs, evidenceFields(a.Evidence)...)
 	pairs = append(pairs, fileFields(a.Files)...)
 	if a.Reviewers != nil && !*a.Reviewers {
@@ -249,6 +258,7 @@ func (e *Env) showPreview(p *client.Preview) error {
 func newApproveCmd(e *Env) *cobra.Command {
 	var digest, note, arguments string
 	var question int64
+	var breakGlass bool
 	cmd := &cobra.Command{
 		Use: "approve ID", Short: "Approve a call, exactly as it is shown, or with other arguments",
 		Long: `Approve a call by the digest that "approvals show" shows. If anything about the call has changed
@@ -264,6 +274,10 @@ reviewer (by default, tools of high risk), the call waits until another reviewer
 That reviewer sees the edited arguments and approves without --args. The agent's own arguments,
 given with --args, discard the edit and are approved.
 
+Where the policy of a call asks for several people, your approval is a vote. The call is approved
+with the last one. With --break-glass you approve alone, if the policy allows that: the people whom
+it asks are told, and another person has to review your approval.
+
 With --question you decide about a question that the skill's server asked after the approval: about
 the client's answer to it, or about a URL before the client opens it. This always needs the digest
 that "holdpoint approvals show" shows with the question.`,
@@ -275,6 +289,7 @@ that "holdpoint approvals show" shows with the question.`,
 	flags.StringVar(&digest, "digest", "", "digest of the approval as it was shown to you")
 	flags.StringVar(&note, "note", "", "note for the record")
 	flags.StringVar(&arguments, "args", "", "other arguments, as JSON")
+	flags.BoolVar(&breakGlass, "break-glass", false, "approve alone, though the policy of the call asks for others; --note has to say why")
 	flags.Int64Var(&question, "question", 0, "number of the server's question to decide")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		id := args[0]
@@ -289,6 +304,9 @@ that "holdpoint approvals show" shows with the question.`,
 			return printReply(e, reply, err, e.showDecidedQuestion)
 		}
 		body := client.ApproveRequest{Note: given(note), Digest: digest}
+		if breakGlass {
+			body.BreakGlass = &breakGlass
+		}
 		if arguments != "" {
 			if !json.Valid([]byte(arguments)) {
 				return misusef("--args: must be a JSON object")
@@ -334,6 +352,20 @@ func (e *Env) confirmApproval(a *client.Approval) error {
 		return misusef("nothing was approved: the answer was not yes")
 	}
 	return nil
+}
+
+func newReviewCmd(e *Env) *cobra.Command {
+	var note string
+	cmd := &cobra.Command{
+		Use: "review ID", Short: "Record that you reviewed an approval that one person gave alone",
+		Example: `  holdpoint approvals review 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --note "was right"`,
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			reply, err := api.ReviewBreakGlass(ctx, args[0], client.BreakGlassReview{Note: given(note)})
+			return printReply(e, reply, err, func(*client.Approval) error { return write(e.Stdout, "Your review is recorded.\n") })
+		}),
+	}
+	cmd.Flags().StringVar(&note, "note", "", "note for the record")
+	return cmd
 }
 
 func newRejectCmd(e *Env) *cobra.Command {
@@ -387,6 +419,9 @@ func (e *Env) fetchApproval(ctx context.Context, api *client.Client, id string) 
 }
 
 func (e *Env) showDecided(a *client.Approval) error {
+	if a.Status == "pending" && len(a.Policies) > 0 && a.Edit == nil {
+		return write(e.Stdout, "\nYour vote is recorded. The call waits for more votes until "+formatTime(&a.Deadline)+".\n")
+	}
 	if a.Status == "pending" {
 		return write(e.Stdout, "\nYour edit is recorded. Another reviewer has to approve it by "+formatTime(&a.Deadline)+".\n")
 	}

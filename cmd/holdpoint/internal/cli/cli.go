@@ -131,7 +131,7 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
-		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newGrantsCmd(e),
+		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e), newHoldsCmd(e),
 		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)
@@ -156,7 +156,7 @@ func (e *Env) deriveArguments(cmd *cobra.Command) {
 	default:
 		cmd.Args = usage(cobra.ExactArgs(len(names)))
 	}
-	lists := map[string]string{"AGENT": "agents?limit=200", "SKILL": "skills?limit=200", "RULE": "rules"}
+	lists := map[string]string{"AGENT": "agents?limit=200", "SKILL": "skills?limit=200", "RULE": "rules", "POLICY": "policies"}
 	if len(names) > 0 && lists[names[0]] != "" && cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = e.completeNames(lists[names[0]])
 	}

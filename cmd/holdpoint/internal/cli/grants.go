@@ -152,7 +152,7 @@ func newGrantsPreviewCmd(e *Env) *cobra.Command {
 	var allow []string
 	cmd := &cobra.Command{
 		Use: "preview CALL [--allow POINTER=KIND[:VALUES]]", Short: "List the calls that a grant would have allowed; nothing is stored",
-		Long: "List the recorded calls that a grant would have allowed. Nothing is stored.\n\n" + grantArguments,
+		Long:    "List the recorded calls that a grant would have allowed. Nothing is stored.\n\n" + grantArguments,
 		Example: `  holdpoint grants preview 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --allow /body=anything --allow /to=domain:example.com`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			matchers, err := proposeGrant(ctx, api, args[0], allow)
@@ -191,7 +191,7 @@ func newGrantsCreateCmd(e *Env) *cobra.Command {
 	var lasts time.Duration
 	cmd := &cobra.Command{
 		Use: "create CALL [--allow POINTER=KIND[:VALUES]]", Short: "Allow calls like one",
-		Long: "Allow calls like one without an approval: of the same tool, agent and person, until the grant ends.\n\n" + grantArguments,
+		Long:    "Allow calls like one without an approval: of the same tool, agent and person, until the grant ends.\n\n" + grantArguments,
 		Example: `  holdpoint grants create 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --allow /body=anything --time 24h --uses 20`,
 	}
 	flags := cmd.Flags()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
@@ -89,7 +90,7 @@ func formatScope(agents, skills, tools []string) string {
 func (e *Env) showRule(r *client.Rule) error {
 	pairs := []string{
 		"Rule", r.Name, "Effect", formatEffect(r.Effect, r.HighRisk, r.Grants), "Mode", r.Mode, "About", formatScope(r.Agents, r.Skills, r.Tools),
-		"Message", value(r.Message), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
+		"Message", value(r.Message), "Policy", value(r.Policy), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
 	}
 	for _, w := range r.Warnings {
 		pairs = append(pairs, "Does not fit", w.Skill+": "+w.Tool+": "+w.Message)
@@ -120,7 +121,7 @@ func ruleFields(rules []client.AppliedRule) []string {
 }
 
 func newRulesSetCmd(e *Env) *cobra.Command {
-	var file, when, effect, mode, message string
+	var file, when, effect, mode, message, policy string
 	var agents, skills, tools []string
 	var highRisk, grants bool
 	var revision int64
@@ -146,6 +147,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 	flags.StringVar(&message, "message", "", "tells the model why a call was denied")
 	flags.BoolVar(&highRisk, "high-risk", false, "allow also calls of tools that are marked as high risk")
 	flags.BoolVar(&grants, "grants", false, "let grants allow calls that it parks")
+	flags.StringVar(&policy, "policy", "", `approval policy of the calls that it parks; "" is none`)
 	flags.Int64Var(&revision, "revision", 0, "change only the rule of this revision; 0: only if there is none")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		body := client.RuleRequest{}
@@ -153,7 +155,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 			body.Revision = &revision
 		}
 		if file != "" {
-			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk", "grants"} {
+			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk", "policy", "grants"} {
 				if flags.Changed(other) {
 					return misusef("--file excludes --%s", other)
 				}
@@ -165,7 +167,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 		switch {
 		case err == nil:
 			body.Agents, body.Skills, body.Tools, body.When = old.Agents, old.Skills, old.Tools, &old.When
-			body.Effect, body.Mode, body.Message, body.HighRisk, body.Grants = old.Effect, &old.Mode, old.Message, &old.HighRisk, &old.Grants
+			body.Effect, body.Mode, body.Message, body.HighRisk, body.Policy, body.Grants = old.Effect, &old.Mode, old.Message, &old.HighRisk, old.Policy, &old.Grants
 			if body.Revision == nil {
 				body.Revision = &old.Revision
 			}
@@ -179,7 +181,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 		for flag, change := range map[string]func(){
 			"agent": func() { body.Agents = agents }, "skill": func() { body.Skills = skills }, "tool": func() { body.Tools = tools },
 			"when": func() { body.When = &when }, "effect": func() { body.Effect = effect }, "mode": func() { body.Mode = &mode },
-			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk },
+			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk }, "policy": func() { body.Policy = &policy },
 			"grants": func() { body.Grants = &grants },
 		} {
 			if flags.Changed(flag) {
@@ -193,7 +195,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 }
 
 func (e *Env) setRuleFromFile(ctx context.Context, api *client.Client, name, file string, revision *int64) error {
-	body, declared, err := e.readRuleFile(name, file)
+	body, declared, err := e.readSpecFile(name, file, manifest.ParseRule)
 	if err != nil {
 		return err
 	}

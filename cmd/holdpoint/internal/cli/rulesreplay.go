@@ -43,21 +43,21 @@ says, and need not be stored.`,
 // readRule returns the body of a request about the rule of a file, or about the stored one if there is no file.
 func (e *Env) readRule(ctx context.Context, api *client.Client, name, file string) (map[string]any, *manifest.Manifest, error) {
 	if file != "" {
-		return e.readRuleFile(name, file)
+		return e.readSpecFile(name, file, manifest.ParseRule)
 	}
 	old, err := client.Value(api.GetRule(ctx, name))
 	if err != nil {
 		return nil, nil, err
 	}
-	body := map[string]any{"agents": old.Agents, "skills": old.Skills, "tools": old.Tools, "when": old.When, "effect": old.Effect, "high_risk": old.HighRisk}
+	body := map[string]any{"agents": old.Agents, "skills": old.Skills, "tools": old.Tools, "when": old.When, "effect": old.Effect, "high_risk": old.HighRisk, "grants": old.Grants}
 	if old.Message != nil {
 		body["message"] = *old.Message
 	}
 	return body, nil, nil
 }
 
-// readRuleFile reads a rule from a file, without its name.
-func (e *Env) readRuleFile(name, file string) (map[string]any, *manifest.Manifest, error) {
+// readSpecFile reads a rule or policy from a file, without its name.
+func (e *Env) readSpecFile(name, file string, parse func(string, []byte, manifest.Options) (*manifest.Manifest, error)) (map[string]any, *manifest.Manifest, error) {
 	text, err := e.readFile(file)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func (e *Env) readRuleFile(name, file string) (map[string]any, *manifest.Manifes
 	if file == "-" {
 		file = "standard input"
 	}
-	declared, err := manifest.ParseRule(file, text, manifest.Options{Getenv: e.Getenv})
+	declared, err := parse(file, text, manifest.Options{Getenv: e.Getenv})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -118,7 +118,7 @@ func (e *Env) testRules(ctx context.Context, rulesFile string, files []string) e
 				revision++
 				rules[i] = rule.Rule{Spec: spec, Revision: revision}
 			}
-			book = rule.NewBook(revision, rules, programs)
+			book = rule.NewBook(revision, rules, nil, programs)
 			books[from] = book
 		}
 		for i := range tests.Tests {

@@ -14,6 +14,7 @@ func addSkillSettings(f *fieldFlags) {
 	f.addText("questions", "questions", "who decides about the questions of its server during a gated call: reviewer or client")
 	f.addText("team", "team", "team whose attention its calls need; \"\" is the agent's team")
 	f.addText("escalate-to", "escalate_to", "team that is asked at half of the deadline; \"\" is the agent's")
+	f.addText("policy", "policy", "approval policy of its calls; \"\" is none: one reviewer decides")
 }
 
 // addAgentSettings adds the flags of the plain settings of an agent.

@@ -99,6 +99,11 @@ func ParseRule(name string, text []byte, options Options) (*Manifest, error) {
 	return parseFile(name, text, options, ruleShape())
 }
 
+// ParsePolicy parses one approval policy, as in the list of holdpoint.yaml.
+func ParsePolicy(name string, text []byte, options Options) (*Manifest, error) {
+	return parseFile(name, text, options, policyShape())
+}
+
 // ParseRuleTests parses a file with tests of rules.
 func ParseRuleTests(name string, text []byte, options Options) (*Manifest, error) {
 	return parseFile(name, text, options, ruleTestsShape())

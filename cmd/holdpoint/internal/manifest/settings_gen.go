@@ -14,6 +14,7 @@ func addSkillSettings(fields map[string]shape) {
 	fields["questions"] = shape{}
 	fields["team"] = shape{}
 	fields["escalate_to"] = shape{}
+	fields["policy"] = shape{}
 }
 
 // addAgentSettings adds the shapes of the plain settings of an agent.

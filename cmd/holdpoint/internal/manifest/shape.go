@@ -35,19 +35,30 @@ func topShape() shape {
 		"skills": listOf(skillShape()),
 		"agents": listOf(agentShape()),
 		"rules":  listOf(ruleShape()),
+
+		"policies": listOf(policyShape()),
 	}}
 }
 
 // rulesOnly is the shape of holdpoint.yaml for readers of its rules.
 func rulesOnly() shape {
 	other := shape{ignore: true}
-	return shape{kind: object, fields: map[string]shape{"server": other, "skills": other, "agents": other, "rules": listOf(ruleShape())}}
+	return shape{kind: object, fields: map[string]shape{"server": other, "skills": other, "agents": other, "policies": other, "rules": listOf(ruleShape())}}
 }
 
 func ruleShape() shape {
 	names := listOf(shape{})
 	return shape{kind: object, fields: map[string]shape{
-		"name": {}, "agents": names, "skills": names, "tools": names, "when": {}, "effect": {}, "mode": {}, "message": {}, "high_risk": {kind: boolean}, "grants": {kind: boolean},
+		"name": {}, "agents": names, "skills": names, "tools": names, "when": {}, "effect": {}, "mode": {}, "message": {}, "high_risk": {kind: boolean}, "policy": {}, "grants": {kind: boolean},
+	}}
+}
+
+func policyShape() shape {
+	names := listOf(shape{})
+	line := shape{kind: object, fields: map[string]shape{"count": {kind: number}, "teams": names, "people": names}}
+	return shape{kind: object, fields: map[string]shape{
+		"name": {}, "any": listOf(shape{kind: object, fields: map[string]shape{"all": listOf(line)}}), "rejections": {kind: number},
+		"approval_timeout": {kind: duration}, "approval_validity": {kind: duration}, "break_glass": {kind: boolean},
 	}}
 }
 
