@@ -192,10 +192,11 @@ func (s *Service) checkSuggestion(ctx context.Context, found suggest.Suggestion)
 	settings := skill.Tools[c.Tool]
 	now := c
 	now.Arguments = c.AgentArguments()
-	verdict, err := s.applyRules(ctx, &now, definition, approval.Judge(approval.Facts{
+	a := &admission{target: target{skill: skill, definition: definition}}
+	err = s.applyRules(ctx, &now, a, approval.Judge(approval.Facts{
 		AutoApprove: skill.AutoApprove, HighRisk: settings.Risk != "", Known: true, Accepted: true, EverSeen: true,
 	}))
-	if err != nil || !verdict.AllowsGrants(settings.Grants) {
+	if err != nil || !a.verdict.AllowsGrants(settings.Grants) {
 		return Suggestion{}, false, err
 	}
 	return Suggestion{Suggestion: found, Agent: c.Agent, Skill: c.Skill, Key: suggestionKey(&found.Spec)}, true, nil

@@ -229,7 +229,7 @@ func GrantsMatchingParts(rejected int, pending int) Message {
 // GrantsNone is "Calls like this one take no grants".
 func GrantsNone() Message { return newMessage("grants.None") }
 
-// GrantsNoneHelp is "A grant needs a call that waited for an approval, without files, of a tool whose present definition is accepted. For destructive and high-risk tools, an operator must allow grants first.".
+// GrantsNoneHelp is "A grant needs a call that waited for an approval, without files, of a tool whose present definition is accepted. For destructive and high-risk tools, and those with an approval policy, an operator must allow grants first.".
 func GrantsNoneHelp() Message { return newMessage("grants.NoneHelp") }
 
 // GrantsOwn is "Another reviewer or operator must confirm this grant".
