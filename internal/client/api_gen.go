@@ -32,7 +32,7 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/agents/{name}/keys", "Create a key; it is shown only once"},
 		{"DELETE", "/api/v1/agents/{name}/keys/{id}", "Revoke a key"},
 		{"GET", "/api/v1/agents/{name}/tools", "List the tools that a new conversation of an agent would have, from stored listings; no server is asked"},
-		{"POST", "/api/v1/apply", "Declare skills, agents, assignments and rules"},
+		{"POST", "/api/v1/apply", "Declare skills, agents, assignments, rules and policies"},
 		{"GET", "/api/v1/approvals", "List approvals, newest first"},
 		{"GET", "/api/v1/approvals/{id}", "Get an approval"},
 		{"POST", "/api/v1/approvals/{id}/approve", "Approve the call exactly as shown, or with other arguments"},
@@ -45,6 +45,8 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/approvals/{id}/questions/{number}/reject", "Reject a server's question; the server gets a refusal without data"},
 		{"POST", "/api/v1/approvals/{id}/reject", "Reject the call, with a reason for its agent"},
 		{"POST", "/api/v1/approvals/{id}/release", "Remove the claim or assignment of a parked call"},
+		{"POST", "/api/v1/approvals/{id}/review", "Record that you reviewed an approval that one person gave alone"},
+		{"POST", "/api/v1/approvals/{id}/withdraw", "Take your vote on a call with a policy back, while the call waits"},
 		{"GET", "/api/v1/assignments", "List which agent may use which skill"},
 		{"POST", "/api/v1/assignments", "Assign a skill to an agent, or change the assignment"},
 		{"DELETE", "/api/v1/assignments/{agent}/{skill}", "Remove a skill from an agent"},
@@ -99,6 +101,11 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/people/{id}/sessions", "List the browser sessions of a person, newest first"},
 		{"DELETE", "/api/v1/people/{id}/sessions/{session}", "End a session of a person immediately"},
 		{"POST", "/api/v1/people/{id}/sign-out", "End all sessions of a person immediately"},
+		{"GET", "/api/v1/policies", "List approval policies by name"},
+		{"DELETE", "/api/v1/policies/{name}", "Delete an approval policy that nothing uses; its versions are kept"},
+		{"GET", "/api/v1/policies/{name}", "Get an approval policy"},
+		{"PUT", "/api/v1/policies/{name}", "Create an approval policy, or replace the one of this name"},
+		{"GET", "/api/v1/policies/{name}/history", "List the versions of an approval policy, newest first, also of a deleted one"},
 		{"GET", "/api/v1/questions", "List the questions of skills' servers that wait for a reviewer, most urgent first, at most 200"},
 		{"GET", "/api/v1/rules", "List rules by name"},
 		{"POST", "/api/v1/rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored"},
@@ -319,6 +326,16 @@ func (c *Client) Reject(ctx context.Context, id string, body RejectRequest) (Rep
 // ReleaseApproval sends POST /api/v1/approvals/{id}/release.
 func (c *Client) ReleaseApproval(ctx context.Context, id string) (Reply[Approval], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/release", nil, nil)
+}
+
+// ReviewBreakGlass sends POST /api/v1/approvals/{id}/review.
+func (c *Client) ReviewBreakGlass(ctx context.Context, id string, body BreakGlassReview) (Reply[Approval], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/review", nil, body)
+}
+
+// WithdrawVote sends POST /api/v1/approvals/{id}/withdraw.
+func (c *Client) WithdrawVote(ctx context.Context, id string) (Reply[Approval], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/withdraw", nil, nil)
 }
 
 // ListAssignmentsQuery is the query of [Client.ListAssignments]. What is zero is left out.
@@ -790,6 +807,32 @@ func (c *Client) SignOutPerson(ctx context.Context, id string) (Reply[Ended], er
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/people/"+Segment(id)+"/sign-out", nil, nil)
 }
 
+// ListPolicies sends GET /api/v1/policies.
+func (c *Client) ListPolicies(ctx context.Context) (Reply[List[Policy]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/policies", nil, nil)
+}
+
+// DeletePolicy sends DELETE /api/v1/policies/{name}.
+func (c *Client) DeletePolicy(ctx context.Context, name string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/policies/"+Segment(name), nil, nil)
+	return err
+}
+
+// GetPolicy sends GET /api/v1/policies/{name}.
+func (c *Client) GetPolicy(ctx context.Context, name string) (Reply[Policy], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/policies/"+Segment(name), nil, nil)
+}
+
+// SetPolicy sends PUT /api/v1/policies/{name}.
+func (c *Client) SetPolicy(ctx context.Context, name string, body PolicyRequest) (Reply[Policy], error) {
+	return c.doRequest(ctx, http.MethodPut, "/api/v1/policies/"+Segment(name), nil, body)
+}
+
+// PolicyHistory sends GET /api/v1/policies/{name}/history.
+func (c *Client) PolicyHistory(ctx context.Context, name string) (Reply[List[PolicyVersion]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/policies/"+Segment(name)+"/history", nil, nil)
+}
+
 // ListQuestions sends GET /api/v1/questions.
 func (c *Client) ListQuestions(ctx context.Context) (Reply[List[Question]], error) {
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/questions", nil, nil)
@@ -1053,6 +1096,12 @@ type AgentSpec struct {
 	WaitBudget   *string          `json:"wait_budget,omitzero"`
 }
 
+// AlternativeProgress is a schema of the API.
+type AlternativeProgress struct {
+	All     []LineProgress `json:"all"`
+	Missing int64          `json:"missing"`
+}
+
 // AppliedRule is a schema of the API.
 type AppliedRule struct {
 	Effect   string  `json:"effect"`
@@ -1074,6 +1123,7 @@ type Approval struct {
 	ApprovedUntil   *time.Time      `json:"approved_until"`
 	Arguments       json.RawMessage `json:"arguments"`
 	ArgumentsDigest string          `json:"arguments_digest"`
+	BrokeGlass      bool            `json:"broke_glass"`
 	CallID          string          `json:"call_id"`
 	Claim           *Claim          `json:"claim"`
 	CommentCount    int64           `json:"comment_count"`
@@ -1088,8 +1138,10 @@ type Approval struct {
 	EscalatedAt     *time.Time      `json:"escalated_at"`
 	Evidence        []Evidence      `json:"evidence"`
 	Files           []AttachedFile  `json:"files"`
+	GlassReview     *GlassReview    `json:"glass_review"`
 	ID              string          `json:"id"`
 	Partial         bool            `json:"partial,omitzero"`
+	Policies        []CallPolicy    `json:"policies"`
 	Principal       *string         `json:"principal"`
 	PrincipalPerson *PersonName     `json:"principal_person"`
 	Questions       []Question      `json:"questions"`
@@ -1103,6 +1155,7 @@ type Approval struct {
 	Team            *string         `json:"team"`
 	Tool            string          `json:"tool"`
 	ToolPin         string          `json:"tool_pin"`
+	Votes           []Vote          `json:"votes"`
 }
 
 // ApprovalFigures is a schema of the API.
@@ -1136,9 +1189,10 @@ type ApprovalShare struct {
 
 // ApproveRequest is a schema of the API.
 type ApproveRequest struct {
-	Arguments json.RawMessage `json:"arguments,omitzero"`
-	Digest    string          `json:"digest"`
-	Note      *string         `json:"note,omitzero"`
+	Arguments  json.RawMessage `json:"arguments,omitzero"`
+	BreakGlass *bool           `json:"break_glass,omitzero"`
+	Digest     string          `json:"digest"`
+	Note       *string         `json:"note,omitzero"`
 }
 
 // AssignApprovalRequest is a schema of the API.
@@ -1224,6 +1278,11 @@ type Authorization struct {
 	AuthorizationURL string `json:"authorization_url"`
 }
 
+// BreakGlassReview is a schema of the API.
+type BreakGlassReview struct {
+	Note *string `json:"note,omitzero"`
+}
+
 // Call is a schema of the API.
 type Call struct {
 	Agent              string          `json:"agent"`
@@ -1263,6 +1322,16 @@ type CallFigures struct {
 	ByStatus map[string]int64 `json:"by_status"`
 	Failures map[string]int64 `json:"failures"`
 	Total    int64            `json:"total"`
+}
+
+// CallPolicy is a schema of the API.
+type CallPolicy struct {
+	Any        []AlternativeProgress `json:"any"`
+	BreakGlass bool                  `json:"break_glass"`
+	Met        bool                  `json:"met"`
+	Name       string                `json:"name"`
+	Rejections int64                 `json:"rejections"`
+	Revision   int64                 `json:"revision"`
 }
 
 // Callback is a schema of the API.
@@ -1601,6 +1670,14 @@ type ForkRequest struct {
 	Seq     int64   `json:"seq"`
 }
 
+// GlassReview is a schema of the API.
+type GlassReview struct {
+	At       time.Time   `json:"at"`
+	By       string      `json:"by"`
+	ByPerson *PersonName `json:"by_person"`
+	Note     string      `json:"note"`
+}
+
 // Grant is a schema of the API.
 type Grant struct {
 	Agent       string         `json:"agent"`
@@ -1895,6 +1972,14 @@ type Limits struct {
 	Pending            *int64   `json:"pending,omitzero"`
 }
 
+// LineProgress is a schema of the API.
+type LineProgress struct {
+	By     []PersonName `json:"by"`
+	Count  int64        `json:"count"`
+	People []string     `json:"people"`
+	Teams  []string     `json:"teams"`
+}
+
 // Link is a schema of the API.
 type Link struct {
 	At     time.Time   `json:"at"`
@@ -2145,6 +2230,81 @@ type PersonName struct {
 	Subject   string  `json:"subject"`
 }
 
+// Policy is a schema of the API.
+type Policy struct {
+	Any              []PolicyAlternative `json:"any"`
+	ApprovalTimeout  string              `json:"approval_timeout,omitzero"`
+	ApprovalValidity string              `json:"approval_validity,omitzero"`
+	BreakGlass       bool                `json:"break_glass,omitzero"`
+	ChangedAt        time.Time           `json:"changed_at"`
+	ChangedBy        *PersonName         `json:"changed_by"`
+	Name             string              `json:"name"`
+	Rejections       int64               `json:"rejections,omitzero"`
+	Revision         int64               `json:"revision"`
+	UsedBy           []string            `json:"used_by"`
+}
+
+// PolicyAlternative is a schema of the API.
+type PolicyAlternative struct {
+	All []PolicyLine `json:"all"`
+}
+
+// PolicyLine is a schema of the API.
+type PolicyLine struct {
+	Count  int64    `json:"count"`
+	People []string `json:"people,omitzero"`
+	Teams  []string `json:"teams,omitzero"`
+}
+
+// PolicyRequest is a schema of the API.
+type PolicyRequest struct {
+	Any              []PolicyAlternative `json:"any"`
+	ApprovalTimeout  *string             `json:"approval_timeout,omitzero"`
+	ApprovalValidity *string             `json:"approval_validity,omitzero"`
+	BreakGlass       *bool               `json:"break_glass,omitzero"`
+	Rejections       *int64              `json:"rejections,omitzero"`
+	Revision         *int64              `json:"revision,omitzero"`
+}
+
+// PolicySpec is a schema of the API.
+type PolicySpec struct {
+	Any              []PolicySpecAlternative `json:"any"`
+	ApprovalTimeout  *string                 `json:"approval_timeout,omitzero"`
+	ApprovalValidity *string                 `json:"approval_validity,omitzero"`
+	BreakGlass       *bool                   `json:"break_glass,omitzero"`
+	Name             string                  `json:"name"`
+	Rejections       *int64                  `json:"rejections,omitzero"`
+}
+
+// PolicySpecAlternative is a schema of the API.
+type PolicySpecAlternative struct {
+	All []PolicySpecLine `json:"all"`
+}
+
+// PolicySpecLine is a schema of the API.
+type PolicySpecLine struct {
+	Count  int64    `json:"count"`
+	People []string `json:"people,omitzero"`
+	Teams  []string `json:"teams,omitzero"`
+}
+
+// PolicyVersion is a schema of the API.
+type PolicyVersion struct {
+	ChangedAt time.Time          `json:"changed_at"`
+	ChangedBy *PersonName        `json:"changed_by"`
+	Policy    *PolicyVersionSpec `json:"policy"`
+	Revision  int64              `json:"revision"`
+}
+
+// PolicyVersionSpec is a schema of the API.
+type PolicyVersionSpec struct {
+	Any              []PolicyAlternative `json:"any"`
+	ApprovalTimeout  string              `json:"approval_timeout,omitzero"`
+	ApprovalValidity string              `json:"approval_validity,omitzero"`
+	BreakGlass       bool                `json:"break_glass,omitzero"`
+	Rejections       int64               `json:"rejections,omitzero"`
+}
+
 // PresignUploadRequest is a schema of the API.
 type PresignUploadRequest struct {
 	Agent       *string `json:"agent,omitzero"`
@@ -2285,6 +2445,7 @@ type Rule struct {
 	Message   *string       `json:"message"`
 	Mode      string        `json:"mode"`
 	Name      string        `json:"name"`
+	Policy    *string       `json:"policy"`
 	Revision  int64         `json:"revision"`
 	Skills    []string      `json:"skills"`
 	Tools     []string      `json:"tools"`
@@ -2347,6 +2508,7 @@ type RuleReplayRequest struct {
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
 	Name     string   `json:"name"`
+	Policy   *string  `json:"policy,omitzero"`
 	Skills   []string `json:"skills,omitzero"`
 	Tools    []string `json:"tools,omitzero"`
 	When     *string  `json:"when,omitzero"`
@@ -2360,6 +2522,7 @@ type RuleRequest struct {
 	HighRisk *bool    `json:"high_risk,omitzero"`
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
+	Policy   *string  `json:"policy,omitzero"`
 	Revision *int64   `json:"revision,omitzero"`
 	Skills   []string `json:"skills,omitzero"`
 	Tools    []string `json:"tools,omitzero"`
@@ -2375,6 +2538,7 @@ type RuleSpec struct {
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
 	Name     string   `json:"name"`
+	Policy   *string  `json:"policy,omitzero"`
 	Skills   []string `json:"skills,omitzero"`
 	Tools    []string `json:"tools,omitzero"`
 	When     *string  `json:"when,omitzero"`
@@ -2396,6 +2560,7 @@ type RuleVersionSpec struct {
 	HighRisk bool     `json:"high_risk"`
 	Message  *string  `json:"message"`
 	Mode     string   `json:"mode"`
+	Policy   *string  `json:"policy"`
 	Skills   []string `json:"skills"`
 	Tools    []string `json:"tools"`
 	When     string   `json:"when"`
@@ -2494,6 +2659,7 @@ type Skill struct {
 	OAuth            *OAuth                  `json:"oauth"`
 	OutputSchemas    bool                    `json:"output_schemas"`
 	Paths            *SkillPaths             `json:"paths"`
+	Policy           *string                 `json:"policy"`
 	Preview          bool                    `json:"preview"`
 	Questions        string                  `json:"questions"`
 	Resources        string                  `json:"resources"`
@@ -2530,6 +2696,7 @@ type SkillPatch struct {
 	OAuth            *OAuthPatch             `json:"oauth,omitzero"`
 	OutputSchemas    *bool                   `json:"output_schemas,omitzero"`
 	Paths            *Paths                  `json:"paths,omitzero"`
+	Policy           *string                 `json:"policy,omitzero"`
 	Preview          *bool                   `json:"preview,omitzero"`
 	Questions        *string                 `json:"questions,omitzero"`
 	Resources        *string                 `json:"resources,omitzero"`
@@ -2579,6 +2746,7 @@ type SkillSpec struct {
 	OAuth            *OAuthSpec              `json:"oauth,omitzero"`
 	OutputSchemas    *bool                   `json:"output_schemas,omitzero"`
 	Paths            *Paths                  `json:"paths,omitzero"`
+	Policy           *string                 `json:"policy,omitzero"`
 	Preview          *bool                   `json:"preview,omitzero"`
 	Questions        *string                 `json:"questions,omitzero"`
 	Resources        *string                 `json:"resources,omitzero"`
@@ -2612,9 +2780,10 @@ type Skipped struct {
 
 // Spec is a schema of the API.
 type Spec struct {
-	Agents []AgentSpec `json:"agents,omitzero"`
-	Rules  []RuleSpec  `json:"rules,omitzero"`
-	Skills []SkillSpec `json:"skills,omitzero"`
+	Agents   []AgentSpec  `json:"agents,omitzero"`
+	Policies []PolicySpec `json:"policies,omitzero"`
+	Rules    []RuleSpec   `json:"rules,omitzero"`
+	Skills   []SkillSpec  `json:"skills,omitzero"`
 }
 
 // Spread is a schema of the API.
@@ -2707,6 +2876,7 @@ type ToolPatch struct {
 	Grants     *bool    `json:"grants,omitzero"`
 	Idempotent *bool    `json:"idempotent,omitzero"`
 	NotSecret  []string `json:"not_secret,omitzero"`
+	Policy     *string  `json:"policy,omitzero"`
 	Revision   *int64   `json:"revision,omitzero"`
 	Risk       *string  `json:"risk,omitzero"`
 	Select     *string  `json:"select,omitzero"`
@@ -2718,6 +2888,7 @@ type ToolSettings struct {
 	Grants     *bool    `json:"grants,omitzero"`
 	Idempotent *bool    `json:"idempotent,omitzero"`
 	NotSecret  []string `json:"not_secret,omitzero"`
+	Policy     *string  `json:"policy,omitzero"`
 	Risk       *string  `json:"risk,omitzero"`
 	Select     *string  `json:"select,omitzero"`
 }
@@ -2772,6 +2943,16 @@ type Usual struct {
 	Nearest  *string  `json:"nearest"`
 	Same     int64    `json:"same"`
 	Values   []string `json:"values"`
+}
+
+// Vote is a schema of the API.
+type Vote struct {
+	Approves bool        `json:"approves"`
+	At       time.Time   `json:"at"`
+	By       string      `json:"by"`
+	ByPerson *PersonName `json:"by_person"`
+	Counts   bool        `json:"counts"`
+	Note     string      `json:"note"`
 }
 
 // Webhook is a schema of the API.
