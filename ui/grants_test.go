@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -124,9 +125,9 @@ func TestGrantSuggestions(t *testing.T) {
 	}
 	var newest uuid.UUID
 	for n := range 14 {
-		newest = decide(14-n, "reports/a.csv", true)
+		newest = decide(14-n, fmt.Sprintf("/srv/reports/%d.csv", n), true)
 	}
-	decide(3, "secrets/b.csv", false)
+	decide(3, "/srv/secrets/b.csv", false)
 	if a := rita.get("/grants/suggestions"); a.status != http.StatusForbidden || rita.get("/grants").find("to-suggestions").Length() != 0 {
 		t.Errorf("a reviewer: %d", a.status)
 	}
@@ -134,7 +135,7 @@ func TestGrantSuggestions(t *testing.T) {
 		t.Error("the grants do not lead an operator to suggestions")
 	}
 	page := olga.get("/grants/suggestions")
-	for _, want := range []string{"files: save_csv", "14 of 14 calls like this were approved. Nothing varied. 1 person approved them.", "1 call of this agent and tool was rejected or edited", `"reports/a.csv"`, "From 15 decisions"} {
+	for _, want := range []string{"files: save_csv", "14 of 14 calls like this were approved. Only filename varied. 1 person approved them.", "1 call of this agent and tool was rejected or edited", `"/srv/reports"`, "From 15 decisions"} {
 		if !strings.Contains(page.find("suggestions").Text(), want) {
 			t.Errorf("the page lacks %q: %s", want, page.text())
 		}

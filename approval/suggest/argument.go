@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -231,7 +232,7 @@ func readPattern(calls []*decided, values []leaf, recent time.Time, trim bool) *
 		a = readFolders(calls, values, recent)
 	case all(func(l leaf) bool { return opaque.MatchString(l.words) }):
 		a = readPrefix(values)
-	case len(distinct) >= minPattern && len(distinct)*2 >= len(values) && !slices.ContainsFunc(values, isStatement):
+	case len(distinct) >= minPattern && len(distinct)*2 >= len(values) && all(isProse):
 		a = &argument{matcher: grant.Matcher{Kind: grant.Anything}, find: func(leaf) string { return "" }}
 	}
 	if a != nil {
@@ -246,8 +247,10 @@ var opaque = regexp.MustCompile(`^[\pL\pN][\pL\pN_.:+-]*$`)
 // statement matches texts that programs execute.
 var statement = regexp.MustCompile("(?is)^\\s*(select|insert|update|delete|with|create|drop|alter|grant|revoke|truncate|merge|call|exec|begin|explain|set|copy)\\b.*|[;|&`$]\\s*\\w+\\s*[(|;&`]|^#!|^\\s*[{\\[<]")
 
-// isStatement reports whether a text may be something that a program executes, which is never left open.
-func isStatement(l leaf) bool { return statement.MatchString(l.words) }
+// isProse reports whether a text has words, and is nothing that a program executes. Only prose is left open.
+func isProse(l leaf) bool {
+	return strings.ContainsFunc(strings.TrimSpace(l.words), unicode.IsSpace) && !statement.MatchString(l.words)
+}
 
 // readRange allows the numbers within those that were approved. Numbers that count up may go on as fast as before.
 func readRange(values []leaf, trim bool) *argument {

@@ -127,6 +127,7 @@ func TestFind(t *testing.T) {
 		},
 		"the same arguments were rejected": {new(history).repeat(20, `{"to":"a"}`).add(suggest.Rejected, `{"to":"a"}`), nil},
 		"unreadable":                       {new(history).repeat(20, `{"to":"a"}`).add(suggest.Rejected, ``), nil},
+		"names that only look like prose":  {new(history).repeat(30, `{"path":"reports/%d.csv"}`), nil},
 		"folders": {
 			new(history).repeat(30, `{"path":"/srv/www/site/%d.html"}`), []string{`path is below "/srv/www/site"`},
 		},
