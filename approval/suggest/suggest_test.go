@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +102,7 @@ func (h *history) add(outcome suggest.Outcome, arguments ...string) *history {
 // repeat adds approved calls; %d is their number and %s a word.
 func (h *history) repeat(times int, format string) *history {
 	for n := range times {
-		h.add(suggest.Approved, strings.NewReplacer("%d", fmt.Sprint(100+37*n%61), "%s", fmt.Sprintf("Dear customer %c%c, thank you", 'a'+n%26, 'a'+n/26)).Replace(format))
+		h.add(suggest.Approved, strings.NewReplacer("%d", strconv.Itoa(100+37*n%61), "%s", fmt.Sprintf("Dear customer %c%c, thank you", 'a'+n%26, 'a'+n/26)).Replace(format))
 	}
 	return h
 }
