@@ -210,6 +210,7 @@ func (u *UI) grantRoutes() []Route {
 		{"POST /calls/{id}/grant", both(), u.grants.CreateGrant},
 		{"POST /calls/{id}/grant/preview", both(), u.grants.NewGrant},
 		{"GET /grants", both(), u.grants.ShowGrants},
+		{"GET /grants/suggestions", operators(), u.grants.ShowSuggestions},
 		{"GET /grants/{id}", both(), u.grants.ShowGrant},
 		{"POST /grants/{id}/revoke", both(), u.grants.RevokeGrant},
 		{"POST /grants/{id}/confirm", both(), u.grants.ConfirmGrant},

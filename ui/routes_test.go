@@ -126,6 +126,7 @@ var may = map[string]string{
 	"POST /calls/{id}/grant":         "or",
 	"POST /calls/{id}/grant/preview": "or",
 	"GET /grants":                    "or",
+	"GET /grants/suggestions":        "o",
 	"GET /grants/{id}":               "or",
 	"POST /grants/{id}/revoke":       "or",
 	"POST /grants/{id}/confirm":      "or",

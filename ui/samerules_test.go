@@ -129,6 +129,7 @@ var sameAs = map[string]string{
 	"POST /calls/{id}/grant":         "POST grants",
 	"POST /calls/{id}/grant/preview": "POST grants/preview",
 	"GET /grants":                    "GET grants",
+	"GET /grants/suggestions":        "GET grants/suggestions",
 	"GET /grants/{id}":               "GET grants/x",
 	"POST /grants/{id}/revoke":       "POST grants/x/revoke",
 	"POST /grants/{id}/confirm":      "POST grants/x/confirm",

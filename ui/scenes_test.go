@@ -213,6 +213,7 @@ func (h *house) scenes() []scene {
 		{name: "grant-new", route: "GET /calls/{id}/grant", path: at("parked") + "/grant", ready: "grant-form"},
 		{name: "grants", route: "GET /grants", path: "/grants", ready: "grant-row"},
 		{name: "grants-for-reviewer", route: "GET /grants", path: "/grants?all=1", who: "jonas", ready: "grant-row"},
+		{name: "grant-suggestions", route: "GET /grants/suggestions", path: "/grants/suggestions", ready: "suggestions"},
 		{name: "grant", route: "GET /grants/{id}", path: "/grants/" + h.grant.String(), ready: "grant"},
 		{name: "rule-replay", route: "GET /rules/named/{name}/edit", path: "/rules/named/large-payments/edit", ready: "rule-form", do: func(p *browsertest.Page) {
 			browsertest.Eval[string](p, `document.querySelector("#f-effect").value = "deny"`)

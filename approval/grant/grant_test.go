@@ -217,3 +217,30 @@ func TestBook(t *testing.T) {
 		}
 	}
 }
+
+// A matcher is written as text that means the same to the reader of forms, or not at all.
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		value, want string
+		matcher     grant.Matcher
+		ok          bool
+	}{
+		{`"a"`, "a\nb", grant.Matcher{Kind: grant.OneOf, Values: raw(`"a"`, `"b"`)}, true},
+		{`1`, "1\n2.0", grant.Matcher{Kind: grant.OneOf, Values: raw(`1`, `2.0`)}, true},
+		{`["a"]`, `["a"]`, grant.Matcher{Kind: grant.OneOf, Values: raw(`["a"]`)}, true},
+		{`5`, "0..10", grant.Matcher{Kind: grant.Range, Min: "0", Max: "10"}, true},
+		{`"x"`, "/srv/a\n/srv/b", grant.Matcher{Kind: grant.PathBelow, Values: raw(`"/srv/a"`, `"/srv/b"`)}, true},
+		{`"x"`, "", grant.Matcher{Kind: grant.Anything}, true},
+		{`"a"`, "a\nnull", grant.Matcher{Kind: grant.OneOf, Values: raw(`"a"`, `null`)}, false},
+		{`"a"`, "a\n b", grant.Matcher{Kind: grant.OneOf, Values: raw(`"a"`, `" b"`)}, false},
+	} {
+		proposals, err := grant.Propose(json.RawMessage(`{"x":` + tc.value + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := tc.matcher.Format(&proposals[0]); got != tc.want || ok != tc.ok {
+			t.Errorf("%v as %q, %v; want %q, %v", tc.matcher, got, ok, tc.want, tc.ok)
+		}
+	}
+}

@@ -89,6 +89,7 @@ var may = map[string]string{
 	"GET /api/v1/grants":               "or",
 	"POST /api/v1/grants":              "or",
 	"POST /api/v1/grants/preview":      "or",
+	"GET /api/v1/grants/suggestions":   "o",
 	"GET /api/v1/grants/{id}":          "or",
 	"POST /api/v1/grants/{id}/confirm": "or",
 	"POST /api/v1/grants/{id}/revoke":  "or",

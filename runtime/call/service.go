@@ -112,6 +112,7 @@ type Service struct {
 	schemas     *schemaCache
 	histories   histories
 	before      *registry.Memory[uuid.UUID, stateBefore]
+	suggestions *registry.Memory[struct{}, Suggestions]
 	direct      *batcher.Batcher[intakeItem]
 	gated       *batcher.Batcher[intakeItem]
 	counted     *batcher.Batcher[intakeItem] // of calls with an open verdict
@@ -164,6 +165,7 @@ func New(cfg Config) (*Service, error) {
 		remembering: make(chan struct{}, maxRemembering),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),
+		suggestions: suggestMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
 		recoverNow:  make(chan struct{}, 1),
 	}
@@ -235,6 +237,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	}
 	s.stop()
 	s.before.Close()
+	s.suggestions.Close()
 	if idle {
 		s.direct.Close()
 		s.gated.Close()

@@ -156,6 +156,7 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 func (h *Handlers) grantRoutes() []rest.Route {
 	return []rest.Route{
 		rest.NewRoute("listGrants", "GET grants", "List grants, newest first", rest.Readers(), h.grants.listGrants),
+		rest.NewRoute("suggestGrants", "GET grants/suggestions", "List the grants that past decisions suggest; nothing is granted", rest.Operators(), h.grants.suggestGrants),
 		rest.NewRoute("getGrant", "GET grants/{id}", "Get a grant", rest.Readers(), h.grants.getGrant),
 		rest.NewRoute("previewGrant", "POST grants/preview", "List the calls that a grant would have allowed; nothing is stored", rest.Readers(), h.grants.previewGrant),
 		rest.NewRoute("createGrant", "POST grants", "Allow calls like one", rest.Readers(), h.grants.createGrant).Creates(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -62,7 +63,8 @@ func ExplainError(_ *http.Request, err error) (status int, n view.Notice, ok boo
 
 // ShowGrants lists the grants that count, or all.
 func (h *Handler) ShowGrants(w http.ResponseWriter, r *http.Request) {
-	l := List{All: r.URL.Query().Get("all") != ""}
+	access, _ := login.Access(r.Context())
+	l := List{All: r.URL.Query().Get("all") != "", Suggests: access.Has(identity.Operator)}
 	grants, err := h.agents.ListGrants(r.Context(), !l.All)
 	if err != nil {
 		h.Fail(w, r, err)
