@@ -87,6 +87,7 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/grants", "List grants, newest first"},
 		{"POST", "/api/v1/grants", "Allow calls like one"},
 		{"POST", "/api/v1/grants/preview", "List the calls that a grant would have allowed; nothing is stored"},
+		{"GET", "/api/v1/grants/suggestions", "List the grants that past decisions suggest; nothing is granted"},
 		{"GET", "/api/v1/grants/{id}", "Get a grant"},
 		{"POST", "/api/v1/grants/{id}/confirm", "Confirm a grant that needs a second person"},
 		{"POST", "/api/v1/grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied"},
@@ -703,6 +704,11 @@ func (c *Client) CreateGrant(ctx context.Context, body GrantRequest) (Reply[Gran
 // PreviewGrant sends POST /api/v1/grants/preview.
 func (c *Client) PreviewGrant(ctx context.Context, body GrantText) (Reply[GrantPreview], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/preview", nil, body)
+}
+
+// SuggestGrants sends GET /api/v1/grants/suggestions.
+func (c *Client) SuggestGrants(ctx context.Context) (Reply[GrantSuggestions], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/grants/suggestions", nil, nil)
 }
 
 // GetGrant sends GET /api/v1/grants/{id}.
@@ -1922,6 +1928,33 @@ type GrantRequest struct {
 	CallID    string         `json:"call_id"`
 	Time      *string        `json:"time,omitzero"`
 	Uses      *int64         `json:"uses,omitzero"`
+}
+
+// GrantSuggestion is a schema of the API.
+type GrantSuggestion struct {
+	Agent     string         `json:"agent"`
+	Approved  int64          `json:"approved"`
+	Arguments []GrantMatcher `json:"arguments"`
+	CallID    string         `json:"call_id"`
+	Covered   int64          `json:"covered"`
+	Deciders  int64          `json:"deciders"`
+	First     time.Time      `json:"first"`
+	Last      time.Time      `json:"last"`
+	Principal *PersonName    `json:"principal"`
+	Reason    string         `json:"reason"`
+	Refused   int64          `json:"refused"`
+	Sentence  string         `json:"sentence"`
+	Skill     string         `json:"skill"`
+	Tool      string         `json:"tool"`
+	Varying   []string       `json:"varying"`
+}
+
+// GrantSuggestions is a schema of the API.
+type GrantSuggestions struct {
+	Complete  bool              `json:"complete"`
+	Decisions int64             `json:"decisions"`
+	Items     []GrantSuggestion `json:"items"`
+	Since     *time.Time        `json:"since"`
 }
 
 // GrantText is a schema of the API.
