@@ -70,7 +70,7 @@ func TestGrantForm(t *testing.T) {
 	if !strings.Contains(waits.text(), "Waits for a second person") || waits.find("confirm").Length() != 0 || w.statusOf(w.submit(uuid.Nil, "files__save_csv", `{"filename":"reports/b.csv"}`)) != call.Parked {
 		t.Errorf("waiting: %s", waits.text())
 	}
-	own := strings.Split(made, "?")[0]
+	own, _, _ := strings.Cut(made, "?")
 	if a := rita.post(own+"/confirm", nil); a.status != http.StatusForbidden {
 		t.Errorf("confirmed by the same person: %d", a.status)
 	}

@@ -214,7 +214,7 @@ func TestParseWindow(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
 		"1s": time.Second, "90s": 90 * time.Second, "15m": 15 * time.Minute, "1h": time.Hour, "31d": condition.MaxWindow, "744h": condition.MaxWindow,
-		"0s": 0, "745h": 0, "1": 0, "h": 0, "1w": 0, "-1h": 0, "1.5h": 0, "1h30m": 0, "1h ": 0, "99999999s": 0,
+		"0s": 0, "745h": 0, "1": 0, "h": 0, "1w": 0, "-1h": 0, "1.5h": 0, "1h30m": 0, "1h\x20": 0, "99999999s": 0,
 	} {
 		if got, err := condition.ParseWindow(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)

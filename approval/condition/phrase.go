@@ -109,8 +109,7 @@ func (d *describer) describeCondition(e ast.Expr, not bool) Phrase {
 	if macro, ok := d.info.GetMacroCall(e.ID()); ok {
 		return d.describeMacro(macro, not)
 	}
-	switch {
-	case e.Kind() != ast.CallKind:
+	if e.Kind() != ast.CallKind {
 		return d.holdTrue(e, not)
 	}
 	call := e.AsCall()

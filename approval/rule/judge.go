@@ -27,9 +27,10 @@ type Applied struct {
 func (a *Applied) Parks() bool { return a.Mode == Enforce && (a.Failure != "" || a.Effect == Park) }
 
 // Enforce returns the rule as if it had been enforced. spec is what it says.
-func (a Applied) Enforce(spec *Spec) Applied {
-	a.Mode, a.message, a.highRisk = Enforce, spec.Message, spec.HighRisk
-	return a
+func (a *Applied) Enforce(spec *Spec) Applied {
+	enforced := *a
+	enforced.Mode, enforced.message, enforced.highRisk, enforced.policy = Enforce, spec.Message, spec.HighRisk, spec.Policy
+	return enforced
 }
 
 // ListPolicies returns the names of the policies that parked calls have to meet by the rules that were applied, without repetitions.

@@ -41,8 +41,8 @@ func inForce(s *Spec) *Spec {
 }
 
 // reach returns the spec without the fields whose changes do not loosen, or are compared one by one.
-func (s *Spec) reach() Spec {
-	reach := *s
+func (s Spec) reach() Spec {
+	reach := s
 	reach.Name, reach.Message, reach.Effect, reach.Mode, reach.HighRisk = "", "", "", "", false
 	return reach
 }

@@ -129,9 +129,9 @@ func (s Spec) Check() []fault.Field {
 }
 
 // JudgesAs reports whether two rules match the same calls and have the same effect on them. Their modes and messages may differ.
-func (s *Spec) JudgesAs(other *Spec) bool {
+func (s Spec) JudgesAs(other *Spec) bool {
 	return slices.Equal(s.Agents, other.Agents) && slices.Equal(s.Skills, other.Skills) && slices.Equal(s.Tools, other.Tools) &&
-		s.When == other.When && s.Effect == other.Effect && s.HighRisk == other.HighRisk && s.Policy == other.Policy
+		s.When == other.When && s.Effect == other.Effect && s.HighRisk == other.HighRisk && s.Policy == other.Policy && s.Grants == other.Grants
 }
 
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }

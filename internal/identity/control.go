@@ -99,8 +99,10 @@ func (g *grantState) listFields(was *grantState) []dualcontrol.Field {
 	}
 	list := func(s *grantState) []dualcontrol.Field {
 		return []dualcontrol.Field{
-			{Field: "granted_roles", New: roles(s.Roles)}, {Field: "granted_teams", New: strings.Join(s.Teams, ", ")},
-			{Field: "granted_agents", New: strings.Join(s.Agents, ", ")}, {Field: "review_limit", New: s.Limit.String()},
+			{Field: "granted_roles", New: roles(s.Roles)},
+			{Field: "granted_teams", New: strings.Join(s.Teams, ", ")},
+			{Field: "granted_agents", New: strings.Join(s.Agents, ", ")},
+			{Field: "review_limit", New: s.Limit.String()},
 			{Field: "blocked", New: map[bool]string{true: "true", false: "false"}[s.Blocked]},
 		}
 	}
@@ -131,7 +133,7 @@ func (s *Service) proposeGrant(ctx context.Context, tx pgx.Tx, by audit.Actor, m
 
 func (s *Service) applyGrantProposal(ctx context.Context, tx pgx.Tx, c dualcontrol.Change, payload []byte, by uuid.UUID) error {
 	var p grantProposal
-	if err := json.Unmarshal(payload, &p); err != nil {
+	if err := json.Unmarshal(payload, &p); err != nil { //nolint:musttag // it has the names of its Go fields, as it was encoded
 		return fmt.Errorf("decode change: %w", err)
 	}
 	m, err := s.readMember(ctx, tx, c.Subject)

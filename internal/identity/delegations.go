@@ -35,10 +35,10 @@ type NewDelegation struct {
 	Ends   time.Time
 }
 
-// ErrNotMember: only operators and members of a team delegate it.
+// ErrNotMember means that only operators and members of a team delegate it.
 var ErrNotMember = errors.New("only operators and members of a team can delegate it")
 
-// ErrSelfDelegation: people do not make themselves members of a team.
+// ErrSelfDelegation means that people do not make themselves members of a team.
 var ErrSelfDelegation = errors.New("you cannot delegate a team to yourself: another operator or member can")
 
 // Delegate adds a delegation. Whether by is an operator, or the member, is up to the caller. Errors: [ErrNotFound], [ErrNotMember],

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// ErrBothRoles: operator and reviewer are never one person on this server.
+// ErrBothRoles means that operator and reviewer are never one person on this server.
 var ErrBothRoles = errors.New("a person is either operator or reviewer on this server, also under linked accounts (--separate-roles): take the other role away first")
 
 // lostRoleSQL is the role of person p that does not count where roles are separate; NULL: all count. Of two roles, the one counts that the person
@@ -121,7 +121,7 @@ func (s *Service) ListWithBoth(ctx context.Context) ([]PersonWithBoth, error) {
 		var p PersonWithBoth
 		err := row.Scan(append(p.Person.scanTargets(), &p.Lost)...)
 		return p, err
-	}, `SELECT * FROM (SELECT `+personColumns+`, `+lostRoleSQL+` AS lost FROM people p WHERE p.blocked_at IS NULL) AS both_roles WHERE lost IS NOT NULL`)
+	}, `SELECT `+personColumns+`, `+lostRoleSQL+` FROM people p WHERE p.blocked_at IS NULL AND `+lostRoleSQL+` IS NOT NULL`)
 	if err != nil {
 		return nil, fmt.Errorf("list people with both roles: %w", err)
 	}

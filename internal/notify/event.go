@@ -47,7 +47,7 @@ type Event struct {
 }
 
 // key tells the event from others of its call. One target is told of each once.
-func (e *Event) key() string {
+func (e Event) key() string {
 	if e.Step > 1 {
 		return string(e.Kind) + ":" + strconv.Itoa(e.Step)
 	}

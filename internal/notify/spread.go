@@ -172,9 +172,9 @@ type audience struct {
 
 func readAudience(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible, news []Event) (*audience, error) {
 	who := &audience{reviewers: reviewers, substituted: map[uuid.UUID][]uuid.UUID{}}
-	people, teams := make([]uuid.UUID, len(reviewers)), []string{}
+	people, teams := make([]uuid.UUID, 0, len(reviewers)+len(news)), []string{}
 	for i := range reviewers {
-		people[i] = reviewers[i].Person
+		people = append(people, reviewers[i].Person)
 	}
 	batch := &pgx.Batch{}
 	for i := range news {

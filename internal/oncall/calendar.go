@@ -262,7 +262,16 @@ func (c *calendar) readEvent(number int, properties []ics.IANAProperty) (event, 
 	default:
 		e.ends = e.starts
 	}
-	for _, names := range [][]string{attendees, summary, organizer} {
+	e.addNames(attendees, summary, organizer)
+	if e.label == "" && len(e.names) > 0 {
+		e.label = plain.Line(e.names[0][0], maxLabel)
+	}
+	return e, nil
+}
+
+// addNames adds lists of names, without those that are no names.
+func (e *event) addNames(lists ...[]string) {
+	for _, names := range lists {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			return name == "" || len(name) > maxLabel || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl)
 		})
@@ -270,10 +279,6 @@ func (c *calendar) readEvent(number int, properties []ics.IANAProperty) (event, 
 			e.names = append(e.names, names[:min(len(names), maxNames)])
 		}
 	}
-	if e.label == "" && len(e.names) > 0 {
-		e.label = plain.Line(e.names[0][0], maxLabel)
-	}
-	return e, nil
 }
 
 func isDate(p *ics.BaseProperty) bool {

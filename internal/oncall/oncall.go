@@ -41,7 +41,7 @@ const (
 	timeout      = 20 * time.Second
 )
 
-// ErrNotFound: the team has no schedule.
+// ErrNotFound means that the team has no schedule.
 var ErrNotFound = fault.NotFound("the team has no schedule")
 
 // Service fetches calendars. All fields but Timeout and TLS are required.

@@ -141,7 +141,7 @@ func skillSubject(name string) uuid.UUID {
 
 func (e *edit) applySkillProposal(ctx context.Context, payload []byte) error {
 	var p skillProposal
-	if err := json.Unmarshal(payload, &p); err != nil {
+	if err := json.Unmarshal(payload, &p); err != nil { //nolint:musttag // it has the names of its Go fields, as it was encoded
 		return fmt.Errorf("decode change: %w", err)
 	}
 	state := p.buildState()
@@ -201,7 +201,7 @@ func (v *versions[S]) propose(ctx context.Context, name string, after *S) (bool,
 func applyVersion[S any](read func(*edit, context.Context) (*versions[S], error)) func(*edit, context.Context, []byte) error {
 	return func(e *edit, ctx context.Context, payload []byte) error {
 		var p versionProposal[S]
-		if err := json.Unmarshal(payload, &p); err != nil {
+		if err := json.Unmarshal(payload, &p); err != nil { //nolint:musttag // it has the names of its Go fields, as it was encoded
 			return fmt.Errorf("decode change: %w", err)
 		}
 		present, err := read(e, ctx)
@@ -267,7 +267,7 @@ func (e *edit) proposeTool(ctx context.Context, row *skillRow, name string, pin 
 
 func (e *edit) applyToolProposal(ctx context.Context, payload []byte) error {
 	var p toolProposal
-	if err := json.Unmarshal(payload, &p); err != nil {
+	if err := json.Unmarshal(payload, &p); err != nil { //nolint:musttag // it has the names of its Go fields, as it was encoded
 		return fmt.Errorf("decode change: %w", err)
 	}
 	err := e.acceptTool(ctx, p.SkillID, p.Tool, p.Pin)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -160,7 +161,7 @@ func findPolicyUsers(ctx context.Context, db postgres.Querier, name string) ([]P
 // requirePolicy reports a policy that does not exist. An empty name is none.
 func requirePolicy(r report, policies *versions[policy.Spec], field, name string) {
 	if _, exists := policies.present[name]; !exists && name != "" {
-		r.add(field, fmt.Sprintf("must be the name of a policy; there is none called %s", plain.Quoted(name, plain.MaxName)))
+		r.add(field, "must be the name of a policy; there is none called "+plain.Quoted(name, plain.MaxName))
 	}
 }
 
@@ -198,7 +199,7 @@ func listPolicy(spec *policy.Spec) []field {
 	for i := range spec.Any {
 		l.add(fmt.Sprintf("any[%d]", i), jsonText(spec.Any[i].All))
 	}
-	addNonZero(&l, "rejections", spec.Rejections, func(n int) string { return fmt.Sprint(n) })
+	addNonZero(&l, "rejections", spec.Rejections, strconv.Itoa)
 	if spec.ApprovalTimeout != nil {
 		l.add("approval_timeout", spec.ApprovalTimeout.String())
 	}

@@ -62,8 +62,8 @@ func (s *Service) loadRules(ctx context.Context) (*rule.Book, error) {
 		Spec     []byte // nil: deleted
 	}
 	rows, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[row],
-		`SELECT * FROM (SELECT DISTINCT ON (name) 'rule', name, revision, spec FROM rules ORDER BY name, revision DESC) AS r
-		UNION ALL SELECT * FROM (SELECT DISTINCT ON (name) 'policy', name, revision, spec FROM policies ORDER BY name, revision DESC) AS p`)
+		`(SELECT DISTINCT ON (name) 'rule', name, revision, spec FROM rules ORDER BY name, revision DESC)
+		UNION ALL (SELECT DISTINCT ON (name) 'policy', name, revision, spec FROM policies ORDER BY name, revision DESC)`)
 	if err != nil {
 		return nil, fmt.Errorf("read rules: %w", err)
 	}

@@ -300,14 +300,20 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 		return target{}, nil, err
 	}
 	c.Skill = fresh.Skill.Name
-	if r, err = s.recheckRules(ctx, c, &now, &to, rules); r != nil || err != nil {
-		return target{}, r, err
-	}
-	if r, err = s.recheckVotes(ctx, &now); r != nil || err != nil {
-		return target{}, r, err
-	}
-	r, err = s.recheckRequest(ctx, c, to)
+	r, err = s.recheckVerdict(ctx, c, &now, &to, rules)
 	return to, r, err
+}
+
+// recheckVerdict compares an approved call with the rules in force, its policies, and the request that it would make; revision is that of the last
+// change of a rule or policy.
+func (s *Service) recheckVerdict(ctx context.Context, c *Call, decided *approval.Approval, to *target, revision int64) (*refusal, error) {
+	if r, err := s.recheckRules(ctx, c, decided, to, revision); r != nil || err != nil {
+		return r, err
+	}
+	if r, err := s.recheckVotes(ctx, decided); r != nil || err != nil {
+		return r, err
+	}
+	return s.recheckRequest(ctx, c, *to)
 }
 
 // readPresentState reads all that an approved call is compared with, in one round trip.

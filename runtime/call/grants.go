@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -303,9 +304,7 @@ func (s *Service) findMatches(ctx context.Context, p *GrantPreview, pattern *gra
 			return err
 		}
 		p.NeedsSecond = p.NeedsSecond || part.limit == maxGrantRejected && len(found) == maxGrantRejected
-		for id, status := range found {
-			decisions[id] = status
-		}
+		maps.Copy(decisions, found)
 	}
 	ids := make([]uuid.UUID, 0, len(decisions))
 	for id := range decisions {

@@ -113,7 +113,7 @@ func (s *Service) readDecided(ctx context.Context, found *Suggestions) ([]sugges
 		err := s.Reader.InTx(ctx, func(tx pgx.Tx) (err error) {
 			batch, err = postgres.Collect(ctx, tx, scanDecided, `SELECT a.call_id, a.agent_id, a.principal_id, a.skill_id, a.tool, a.status, a.original_digest IS NOT NULL, a.decided_at, a.decided_by, c.pin,
 					CASE WHEN octet_length(coalesce(c.submitted, c.arguments)) <= $4 THEN coalesce(c.submitted, c.arguments) END
-				FROM (SELECT * FROM approvals
+				FROM (SELECT call_id, agent_id, principal_id, skill_id, tool, status, original_digest, decided_at, decided_by FROM approvals
 					WHERE decided_at > holdpoint_now() - $3 * interval '1 second' AND ($1::timestamptz IS NULL OR (decided_at, call_id) < ($1, $2))
 						AND status IN ('approved', 'rejected')
 					ORDER BY decided_at DESC, call_id DESC LIMIT $5) AS a
@@ -203,8 +203,8 @@ func (s *Service) checkSuggestion(ctx context.Context, found suggest.Suggestion)
 }
 
 func suggestionKey(of *grant.Spec) string {
-	text, err := json.Marshal(of)
-	if err != nil { // it has been checked
+	text, err := json.Marshal(of) //nolint:musttag // only its digest is used
+	if err != nil {               // it has been checked
 		return ""
 	}
 	sum := sha256.Sum256(text)

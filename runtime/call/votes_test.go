@@ -326,7 +326,9 @@ func TestVotesAtOnce(t *testing.T) {
 // TestDatabaseRefusesApprovalsWithoutVotes: a process of an earlier version, which knows no policies, cannot approve.
 func TestDatabaseRefusesApprovalsWithoutVotes(t *testing.T) {
 	t.Parallel()
-	w, _, _, _ := newBank(t)
+	w := newWorld(t)
+	w.setPolicy(nil)
+	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank"})
 	ticket := w.submit("files__write", `{"n":500}`)
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, ticket.ID)
 	if err == nil || !strings.Contains(err.Error(), "approvals_policies_met") {

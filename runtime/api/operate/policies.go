@@ -96,13 +96,13 @@ func (h *policyHandlers) policyView(ctx context.Context, versions ...agent.Polic
 		return nil, err
 	}
 	users := map[string][]string{}
-	for i := range versions {
-		found, err := h.Agents.FindPolicyUsers(ctx, versions[i].Name)
+	for _, v := range versions {
+		found, err := h.Agents.FindPolicyUsers(ctx, v.Name)
 		if err != nil {
 			return nil, err
 		}
 		for _, user := range found {
-			users[versions[i].Name] = append(users[versions[i].Name], user.String())
+			users[v.Name] = append(users[v.Name], user.String())
 		}
 	}
 	return func(v agent.PolicyVersion) Policy {

@@ -16,6 +16,14 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
+// waitingProblem says that a change waits for a second operator.
+func waitingProblem(waits *dualcontrol.WaitsError) *rest.Problem {
+	p := rest.NewProblem(http.StatusAccepted, rest.CodeChangeWaits, "dual control: this change loosens, so it waits for a second operator until %s, as change %s (holdpoint changes show %s)",
+		waits.Change.ExpiresAt.UTC().Format(time.RFC3339), waits.Change.ID, waits.Change.ID)
+	p.Change = waits.Change.ID.String()
+	return p
+}
+
 // Problem maps the errors of the services, nil for other errors. Its messages contain no secrets; the causes may.
 func Problem(err error) *rest.Problem {
 	conflict := func(detail string) *rest.Problem {
@@ -28,10 +36,7 @@ func Problem(err error) *rest.Problem {
 	var ended *dualcontrol.EndedError
 	switch {
 	case errors.As(err, &waits):
-		p := rest.NewProblem(http.StatusAccepted, rest.CodeChangeWaits, "dual control: this change loosens, so it waits for a second operator until %s, as change %s (holdpoint changes show %s)",
-			waits.Change.ExpiresAt.UTC().Format(time.RFC3339), waits.Change.ID, waits.Change.ID)
-		p.Change = waits.Change.ID.String()
-		return p
+		return waitingProblem(waits)
 	case errors.As(err, &ended):
 		return conflict("the change does not wait any more: it is " + string(ended.Change.Status))
 	case errors.Is(err, dualcontrol.ErrStale):

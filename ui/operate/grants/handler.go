@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -179,7 +180,9 @@ func (h *Handler) presentGrant(r *http.Request, g *agent.Grant) (Grant, error) {
 	}
 	v.Facts = []view.Fact{
 		{Name: text.GrantsFromCall(), Text: text.Literal(present.ShortID(g.CallID)), URL: present.CallURL(g.CallID)},
-		{Name: text.GrantsBy(), Text: text.Literal(v.By)}, {Name: text.GrantsAt(), Time: &g.GrantedAt}, {Name: text.GrantsEnds(), Time: &g.EndsAt},
+		{Name: text.GrantsBy(), Text: text.Literal(v.By)},
+		{Name: text.GrantsAt(), Time: &g.GrantedAt},
+		{Name: text.GrantsEnds(), Time: &g.EndsAt},
 	}
 	if g.Uses != nil {
 		v.Facts = append(v.Facts, view.Fact{Name: text.GrantsUses(), Text: text.GrantsUsesOf(int(g.Taken), int(*g.Uses))})
@@ -220,8 +223,8 @@ func isSecret(rules *secretfield.Rules, pointer string, value []byte) bool {
 // wrap returns a document with a value at a pointer.
 func wrap(pointer string, value []byte) []byte {
 	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i := len(names) - 1; i >= 0; i-- {
-		value = append(rawjson.AppendMember([]byte("{"), strings.NewReplacer("~1", "/", "~0", "~").Replace(names[i]), value), '}')
+	for _, name := range slices.Backward(names) {
+		value = append(rawjson.AppendMember([]byte("{"), strings.NewReplacer("~1", "/", "~0", "~").Replace(name), value), '}')
 	}
 	return value
 }
