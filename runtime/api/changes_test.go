@@ -53,7 +53,7 @@ func TestChangesWait(t *testing.T) {
 	for what, request := range map[string][3]string{
 		"skill":      {http.MethodPatch, "skills/files", `{"auto_approve":true}`},
 		"new skill":  {http.MethodPost, "skills", `{"name":"mail","transport":"http","url":"http://127.0.0.1:9/mcp","auto_approve":true}`},
-		"rule":       {http.MethodPut, "rules/all", `{"effect":"allow"}`},
+		"rule":       {http.MethodPut, "rules/all", `{"effect":"allow","skills":["*"]}`},
 		"delete":     {http.MethodDelete, "rules/never", ""},
 		"role":       {http.MethodPatch, "people/" + rita, `{"granted_roles":["operator"]}`},
 		"invitation": {http.MethodPost, "invitations", `{"name":"nora","roles":["reviewer"]}`},
@@ -82,7 +82,7 @@ func TestChangesWait(t *testing.T) {
 		t.Errorf("%d changes wait", n)
 	}
 	w.get("changes/"+uuid.NewString(), second).wantProblem(t, 404, "not_found")
-	applied := w.post("apply", w.operator, `{"spec":{"rules":[{"name":"more","effect":"allow"}]}}`)
+	applied := w.post("apply", w.operator, `{"spec":{"rules":[{"name":"more","effect":"allow","skills":["*"]}]}}`)
 	if items := listItems(t, applied.wantStatus(t, 200)); items[0].(map[string]any)["waits"] == nil {
 		t.Errorf("apply: %s", applied.body)
 	}

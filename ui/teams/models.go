@@ -52,6 +52,10 @@ type Member struct {
 	Until *time.Time
 }
 
+func (m *Member) isDelegate() bool   { return m.Way == identity.ByDelegation && m.Until != nil }
+func (m *Member) isSubstitute() bool { return m.Way == identity.BySubstitution && m.Until != nil }
+func (m *Member) isOnCall() bool     { return m.Way == identity.ByOnCall }
+
 // OnCall is a person whom the calendar names now.
 type OnCall struct {
 	Who     string
