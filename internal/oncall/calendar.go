@@ -251,22 +251,28 @@ func (c *calendar) readEvent(number int, properties []ics.IANAProperty) (event, 
 			return e, fmt.Errorf("%s %w", strings.ToUpper(p.IANAToken), err)
 		}
 	}
-	switch {
-	case e.starts.IsZero():
+	if e.starts.IsZero() {
 		return e, errors.New("DTSTART is missing")
-	case ended:
-	case length != nil:
-		e.ends = e.starts.Add(*length)
-	case allDay:
-		e.ends = e.starts.AddDate(0, 0, 1)
-	default:
-		e.ends = e.starts
+	}
+	if !ended {
+		e.ends = e.impliedEnd(length, allDay)
 	}
 	e.addNames(attendees, summary, organizer)
 	if e.label == "" && len(e.names) > 0 {
 		e.label = plain.Line(e.names[0][0], maxLabel)
 	}
 	return e, nil
+}
+
+// impliedEnd returns the end of an event without DTEND (RFC 5545, section 3.6.1).
+func (e *event) impliedEnd(length *time.Duration, allDay bool) time.Time {
+	switch {
+	case length != nil:
+		return e.starts.Add(*length)
+	case allDay:
+		return e.starts.AddDate(0, 0, 1)
+	}
+	return e.starts
 }
 
 // addNames adds lists of names, without those that are no names.

@@ -39,10 +39,6 @@ func Problem(err error) *rest.Problem {
 		return waitingProblem(waits)
 	case errors.As(err, &ended):
 		return conflict("the change does not wait any more: it is " + string(ended.Change.Status))
-	case errors.Is(err, dualcontrol.ErrStale):
-		return conflict(dualcontrol.ErrStale.Error())
-	case errors.Is(err, dualcontrol.ErrAlone):
-		return conflict(dualcontrol.ErrAlone.Error())
 	case errors.Is(err, agent.ErrExists):
 		return conflict("the name is taken")
 	case errors.Is(err, agent.ErrChanged):
@@ -67,10 +63,16 @@ func Problem(err error) *rest.Problem {
 		return conflict("what operators give them was changed since the change was decided on; fetch the person again and look at it")
 	case errors.Is(err, retention.ErrNotBlocked):
 		return conflict("the person can still sign in: block them first")
-	case errors.Is(err, legalhold.ErrLifted):
-		return conflict("the legal hold was lifted before")
-	case errors.Is(err, identity.ErrLastOperator):
-		return conflict("no operator would be left: make another person an operator first")
+	}
+	for known, detail := range map[error]string{
+		legalhold.ErrLifted:      "the legal hold was lifted before",
+		identity.ErrLastOperator: "no operator would be left: make another person an operator first",
+		dualcontrol.ErrStale:     dualcontrol.ErrStale.Error(),
+		dualcontrol.ErrAlone:     dualcontrol.ErrAlone.Error(),
+	} {
+		if errors.Is(err, known) {
+			return conflict(detail)
+		}
 	}
 	for _, refused := range []error{identity.ErrOtherPerson, identity.ErrNotFirst} {
 		if errors.Is(err, refused) {
