@@ -135,18 +135,8 @@ func (l *Line) counts(v *Voter) bool {
 	}
 	return slices.ContainsFunc(l.Teams, func(team string) bool { return slices.Contains(v.Teams, team) }) ||
 		slices.ContainsFunc(l.People, func(name string) bool {
-			return slices.ContainsFunc(v.Names, func(known string) bool { return lowerASCII(known) == lowerASCII(name) })
+			return slices.ContainsFunc(v.Names, func(known string) bool { return plain.LowerASCII(known) == plain.LowerASCII(name) })
 		})
-}
-
-// lowerASCII folds only letters of ASCII, because other scripts have look-alikes that fold to them.
-func lowerASCII(text string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, text)
 }
 
 // Asks reports whether the approval of a person counts for some line of the policy.

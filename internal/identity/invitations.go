@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
@@ -245,7 +246,7 @@ func (s *Service) redeemForSignIn(ctx context.Context, tx pgx.Tx, credential str
 	if err != nil {
 		return err
 	}
-	match := i.Subject != "" && i.Subject == c.Subject || i.Email != "" && lowerASCII(i.Email) == lowerASCII(c.Email)
+	match := i.Subject != "" && i.Subject == c.Subject || i.Email != "" && plain.LowerASCII(i.Email) == plain.LowerASCII(c.Email)
 	switch {
 	case i.Issuer == "" || i.Issuer != c.Issuer || !match:
 		return ErrInvitedOther
@@ -312,16 +313,6 @@ func recordRedemption(ctx context.Context, tx pgx.Tx, i *Invitation, by audit.Ac
 	event := i.auditEvent(by, audit.InvitationRedeemed)
 	event.Data["person"] = by.ID
 	return audit.Write(ctx, tx, event)
-}
-
-// lowerASCII changes only ASCII letters: folding others could equate two different addresses.
-func lowerASCII(text string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, text)
 }
 
 // RevokeInvitation revokes an invitation that has not been redeemed. Error: [ErrNotFound].
