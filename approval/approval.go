@@ -46,15 +46,21 @@ type Approval struct {
 	EditedAt    *time.Time // when the edit was proposed
 	Rule        Rule       // why the call is parked: one of [ParkingRules]
 	Team        string     // the team that is asked first; empty: none
-	EscalateTo  string     // the team that is also asked when half of the time is over; empty: none
-	EscalatedAt *time.Time
-	CreatedAt   time.Time
-	Deadline    time.Time
-	Extended    time.Duration // the time that reviewers added to the deadline
-	DecidedAt   *time.Time
-	DecidedBy   uuid.UUID // uuid.Nil: no person decided
-	DecidedVia  audit.Origin
-	Note        string // the reviewer's note or reason
+	EscalateTo  string     // the team that is also asked when half of the time is over, if there is no Escalation; empty: none
+	EscalatedAt *time.Time // when the first step was taken
+	Escalation  []EscalationStep
+	// EscalatedTimes are those of the steps that were taken. AskedTeams and AskedPeople were asked by them.
+	EscalatedTimes []time.Time
+	AskedTeams     []string
+	AskedPeople    []uuid.UUID
+	CreatedAt      time.Time
+	AskedAt        time.Time // when people were asked: CreatedAt, or later if they were asked again
+	Deadline       time.Time
+	Extended       time.Duration // the time that reviewers added to the deadline
+	DecidedAt      *time.Time
+	DecidedBy      uuid.UUID // uuid.Nil: no person decided
+	DecidedVia     audit.Origin
+	Note           string // the reviewer's note or reason
 	// ApprovedUntil is when the approval lapses if its call has not been sent. Nil: it is not approved.
 	ApprovedUntil *time.Time
 	UndoUntil     *time.Time // when an approved call may be claimed; nil: at once

@@ -2,11 +2,9 @@ package approval
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -35,20 +33,4 @@ func (a *Approval) MayExtend() bool {
 // InitialTime returns the time that the approval had when it was made, in whole milliseconds: extensions are stored so.
 func (a *Approval) InitialTime() time.Duration {
 	return max(time.Millisecond, (a.Deadline.Sub(a.CreatedAt) - a.Extended).Round(time.Millisecond))
-}
-
-// Escalate records that the second team is asked. It returns false if the approval has no second team, if that team was
-// asked before, or if the approval is no longer pending.
-func Escalate(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (Approval, bool, error) {
-	rows, _ := tx.Query(ctx, `UPDATE approvals SET escalated_at = holdpoint_now()
-		WHERE call_id = $1 AND status = 'pending' AND deadline > holdpoint_now() AND escalate_to IS NOT NULL AND escalated_at IS NULL
-		RETURNING `+approvalColumns, callID)
-	a, err := pgx.CollectExactlyOneRow(rows, scanApproval)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return a, false, nil
-	}
-	if err != nil {
-		return a, false, fmt.Errorf("escalate approval %s: %w", callID, err)
-	}
-	return a, true, nil
 }

@@ -51,3 +51,25 @@ func QueueToolHistory(batch *pgx.Batch, skill uuid.UUID, tool string, age time.D
 			WHERE skill_id = $1 AND tool = $2 AND decided_at > holdpoint_now() - $3 * interval '1 second'
 			ORDER BY decided_at DESC LIMIT $4) AS recent`, skill, tool, age.Seconds(), MaxToolHistory)
 }
+
+// Outcome is why a call waited for a decision, and how that ended.
+type Outcome struct {
+	Rule   Rule
+	Status Status
+	Edited bool
+}
+
+// ReadOutcomes returns the outcomes of the approvals of calls. Calls without an approval are left out.
+func ReadOutcomes(ctx context.Context, db postgres.Querier, callIDs []uuid.UUID) (map[uuid.UUID]Outcome, error) {
+	rows, err := db.Query(ctx, `SELECT call_id, rule, status, original_digest IS NOT NULL FROM approvals WHERE call_id = ANY($1)`, callIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read outcomes of approvals: %w", err)
+	}
+	outcomes := make(map[uuid.UUID]Outcome, len(callIDs))
+	var id uuid.UUID
+	var o Outcome
+	if _, err := pgx.ForEachRow(rows, []any{&id, &o.Rule, &o.Status, &o.Edited}, func() error { outcomes[id] = o; return nil }); err != nil {
+		return nil, fmt.Errorf("read outcomes of approvals: %w", err)
+	}
+	return outcomes, nil
+}

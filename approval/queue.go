@@ -31,12 +31,14 @@ func Orders() []Order { return []Order{ByDeadline, ByRisk, ByUnusual} }
 
 // QueueFilter selects and orders pending approvals. Zero fields select all, by deadline.
 type QueueFilter struct {
-	Teams   []string // the reader's teams; approvals that they are asked about come first
-	Team    string   // only approvals that this team is asked about
+	Teams   []string    // the reader's teams; approvals that they are asked about come first
+	People  []uuid.UUID // the reader and those whose substitute the reader is; approvals that they are asked about come first
+	Team    string      // only approvals that this team is asked about
 	AgentID uuid.UUID
 	SkillID uuid.UUID
 	Tool    string    // a tool of the skill
 	HeldBy  uuid.UUID // only approvals that this person claimed or was assigned
+	Unvoted uuid.UUID // only approvals that this person has not voted on
 	Order   Order     // empty: [ByDeadline]
 	ByTool  bool      // the approvals of a tool follow each other
 	Kinds   []Kind    // ranks and names for ByRisk and ByTool; see [ListKinds]
@@ -108,21 +110,28 @@ func ParsePosition(text string) (Position, error) {
 	return Position{Others: others, Rank: int(rank), Deadline: time.UnixMicro(micros), CallID: id, Name: parts[4]}, nil
 }
 
-// askedTeamSQL is a condition: one of the teams $1 is asked about the approval.
-const askedTeamSQL = `(team = ANY($1) OR escalated_at IS NOT NULL AND escalate_to = ANY($1) OR policy_teams && $1) IS TRUE`
+// askedTeamSQL is a condition: one of the teams $1 or of the people $7 is asked about the approval.
+const askedTeamSQL = `(team = ANY($1) OR escalated_at IS NOT NULL AND escalate_to = ANY($1) OR asked_teams && $1 OR policy_teams && $1 OR asked_people && $7::uuid[]) IS TRUE`
 
 // queuedSQL is the condition of a [QueueFilter] without its position.
 const queuedSQL = `status = 'pending' AND deadline > (SELECT holdpoint_now())
-	AND ($2 = '' OR team = $2 OR escalated_at IS NOT NULL AND escalate_to = $2 OR $2 = ANY(policy_teams))
+	AND ($2 = '' OR team = $2 OR escalated_at IS NOT NULL AND escalate_to = $2 OR $2 = ANY(asked_teams) OR $2 = ANY(policy_teams))
 	AND ($3::uuid IS NULL OR agent_id = $3) AND ($4::uuid IS NULL OR skill_id = $4) AND ($5 = '' OR tool = $5)
-	AND ($6::uuid IS NULL OR held_by = $6)`
+	AND ($6::uuid IS NULL OR held_by = $6) AND ($8::uuid IS NULL OR NOT EXISTS (
+		SELECT FROM approval_votes AS v WHERE v.call_id = approvals.call_id AND v.person_id = $8 AND v.void_at IS NULL))`
 
 func (f *QueueFilter) queryArgs() []any {
 	teams := f.Teams
 	if teams == nil {
 		teams = []string{}
 	}
-	return []any{teams, f.Team, postgres.OrNull(f.AgentID), postgres.OrNull(f.SkillID), f.Tool, postgres.OrNull(f.HeldBy)}
+	people := f.People
+	if people == nil {
+		people = []uuid.UUID{}
+	}
+	return []any{
+		teams, f.Team, postgres.OrNull(f.AgentID), postgres.OrNull(f.SkillID), f.Tool, postgres.OrNull(f.HeldBy), people, postgres.OrNull(f.Unvoted),
+	}
 }
 
 // term is an expression that the queue is ordered by, with its value at a position.
@@ -138,7 +147,7 @@ func (f *QueueFilter) listTerms() []term {
 	if f.ByTool {
 		terms = append(terms, term{`coalesce(kind_name, tool) COLLATE "C"`, "text", f.After.Name})
 	}
-	if len(f.Teams) > 0 {
+	if f.hasReader() {
 		terms = append(terms, term{`NOT ` + askedTeamSQL, "boolean", f.After.Others})
 	}
 	switch f.Order {
@@ -178,7 +187,7 @@ func Queue(ctx context.Context, db postgres.Querier, f QueueFilter) ([]Approval,
 			ON kind_skill = skill_id AND kind_tool = tool AND kind_destructive = destructive`,
 			param(skills), param(tools), param(destructive), param(ranks), param(names))
 	}
-	sql += ` WHERE cardinality($1::text[]) >= 0 AND ` + queuedSQL
+	sql += ` WHERE cardinality($1::text[]) >= 0 AND cardinality($7::uuid[]) >= 0 AND ` + queuedSQL
 	if len(after) > 0 {
 		sql += ` AND (` + ordered + `) > (` + strings.Join(after, ", ") + `)`
 	}
@@ -187,7 +196,7 @@ func Queue(ctx context.Context, db postgres.Querier, f QueueFilter) ([]Approval,
 
 // PositionOf returns the position of an approval in the queue that the filter orders.
 func (f *QueueFilter) PositionOf(a *Approval) Position {
-	p := Position{Others: len(f.Teams) > 0 && !a.Asks(f.Teams), Deadline: a.Deadline, CallID: a.CallID}
+	p := Position{Others: f.hasReader() && !a.Asks(f.Teams, f.People...), Deadline: a.Deadline, CallID: a.CallID}
 	at := slices.IndexFunc(f.Kinds, func(k Kind) bool {
 		return k.SkillID == a.SkillID && k.Tool == a.Tool && k.Destructive == a.Destructive
 	})
@@ -208,14 +217,33 @@ func (f *QueueFilter) PositionOf(a *Approval) Position {
 	return p
 }
 
-// Asks reports whether one of the teams is asked about the approval.
-func (a *Approval) Asks(teams []string) bool {
-	for _, team := range teams {
-		if team == a.Team || a.EscalatedAt != nil && team == a.EscalateTo {
-			return true
-		}
+// hasReader reports whether the order depends on the reader.
+func (f *QueueFilter) hasReader() bool { return len(f.Teams) > 0 || len(f.People) > 0 }
+
+// ListTeams returns the teams that are asked about the approval. The first one is "" if the call was given to no team.
+func (a *Approval) ListTeams() []string {
+	teams := append([]string{a.Team}, a.AskedTeams...)
+	if a.EscalatedAt != nil && a.EscalateTo != "" {
+		teams = append(teams, a.EscalateTo)
 	}
-	return false
+	for i := range a.Policies {
+		teams = append(teams, a.Policies[i].ListTeams()...)
+	}
+	return teams
+}
+
+// Asks reports whether one of the teams or people is asked about the approval.
+func (a *Approval) Asks(teams []string, people ...uuid.UUID) bool {
+	asked := a.ListTeams()
+	return slices.ContainsFunc(teams, func(team string) bool { return slices.Contains(asked, team) }) ||
+		slices.ContainsFunc(people, func(id uuid.UUID) bool { return slices.Contains(a.AskedPeople, id) })
+}
+
+// AsksPeople reports whether a pending approval asks people, and not only teams.
+func AsksPeople(ctx context.Context, db postgres.Querier) (bool, error) {
+	found, err := queryRow[struct{ Asks bool }](ctx, db, "find approvals that ask people",
+		`SELECT EXISTS (SELECT FROM approvals WHERE status = 'pending' AND cardinality(asked_people) > 0)`)
+	return found.Asks, err
 }
 
 // Counts are numbers of pending approvals.
@@ -250,6 +278,13 @@ func QueuePending(batch *pgx.Batch, into *bool) {
 		`SELECT EXISTS (SELECT FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()))`)
 }
 
+// QueueUnvoted adds a read to a batch: whether an approval is pending that a person has not voted on.
+func QueueUnvoted(batch *pgx.Batch, person uuid.UUID, into *bool) {
+	f := QueueFilter{Unvoted: person}
+	postgres.QueueOne(batch, into, "find pending approvals without a vote", pgx.RowTo[bool],
+		`SELECT EXISTS (SELECT FROM approvals WHERE cardinality($1::text[]) >= 0 AND cardinality($7::uuid[]) >= 0 AND `+queuedSQL+`)`, f.queryArgs()...)
+}
+
 // similarSQL is a condition: an approval is pending and differs from one only in its arguments.
 const similarSQL = `status = 'pending' AND deadline > (SELECT holdpoint_now()) AND agent_id = $1
 	AND principal_id IS NOT DISTINCT FROM $2::uuid AND skill_id = $3 AND tool = $4`
@@ -281,7 +316,7 @@ type Pulse struct {
 	Newest      time.Time // when the newest pending approval was created
 	Oldest      time.Time // when the oldest was created; Now if none is pending
 	LastDecided time.Time
-	Moved       int64     // changes with deadlines, second teams, proposed edits, claims and comments
+	Moved       int64     // changes with deadlines, escalations, proposed edits, claims and comments
 	Now         time.Time // by the database's clock
 }
 
@@ -293,7 +328,7 @@ func (p Pulse) Waited() time.Duration { return max(0, p.Now.Sub(p.Oldest)) }
 func ReadPulse(ctx context.Context, db postgres.Querier) (Pulse, error) {
 	return queryRow[Pulse](ctx, db, "read pulse", `SELECT count(*), coalesce(max(created_at), 'epoch'), coalesce(min(created_at), holdpoint_now()),
 		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'),
-		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END + coalesce(extract(epoch FROM edited_at) * 1000, 0)
+		coalesce(sum(extended_ms + greatest(CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END, cardinality(escalated_times)) + coalesce(extract(epoch FROM edited_at) * 1000, 0)
 			+ coalesce(extract(epoch FROM held_at) * 1000, 0) + comments), 0)::bigint, holdpoint_now()
 		FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now())`)
 }

@@ -26,9 +26,10 @@ type Request struct {
 	Digest      Digest
 	Rule        Rule
 	Timeout     time.Duration
-	Validity    time.Duration // how long an approval is valid after the decision; zero: Timeout
-	Team        string        // the team that is asked first; empty: none
-	EscalateTo  string        // the team that is also asked when half of the time is over; empty: none
+	Validity    time.Duration    // how long an approval is valid after the decision; zero: Timeout
+	Team        string           // the team that is asked first; empty: none
+	EscalateTo  string           // the team that is also asked when half of the time is over; empty: none
+	Escalation  []EscalationStep // in place of EscalateTo
 	Policies    []policy.Policy
 }
 
@@ -39,24 +40,24 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	principals, digests := make([]*uuid.UUID, n), make([][]byte, n)
 	tools, rules, timeouts, validities := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
 	teams, escalations, destructive, unusual := make([]string, n), make([]string, n), make([]bool, n), make([]int, n)
-	policies, policyTeams := make([]*string, n), make([]*string, n)
+	policies, policyTeams, steps := make([]*string, n), make([]*string, n), make([]*string, n)
 	for i, r := range requests {
 		ids[i], agents[i], skills[i], principals[i] = r.CallID, r.AgentID, r.SkillID, postgres.OrNull(r.PrincipalID)
 		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], string(r.Rule), r.Timeout.Microseconds()
 		validities[i] = r.Validity.Milliseconds()
 		teams[i], escalations[i], destructive[i], unusual[i] = r.Team, r.EscalateTo, r.Destructive, r.Unusual
-		policies[i], policyTeams[i] = encodeJSON(r.Policies), encodeTeams(r.Policies)
+		policies[i], policyTeams[i], steps[i] = encodeJSON(r.Policies), encodeTeams(r.Policies), encodeJSON(r.Escalation)
 	}
 	rows, _ := tx.Query(ctx, `INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, status, rule,
-			team, escalate_to, deadline, validity_ms, destructive, unusual, policies, policy_teams)
+			team, escalate_to, deadline, validity_ms, destructive, unusual, policies, policy_teams, escalation)
 		SELECT id, agent, principal, skill, tool, digest, 'pending', rule, nullif(team, ''), nullif(escalate, ''),
 			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0), destructive, unusual,
-			policies, ARRAY(SELECT jsonb_array_elements_text(policy_teams))
+			policies, ARRAY(SELECT jsonb_array_elements_text(policy_teams)), steps
 		FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
-			$9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::jsonb[], $15::jsonb[]) AS r(id, agent, principal, skill, tool, digest, rule,
-			timeout, team, escalate, validity, destructive, unusual, policies, policy_teams)
+			$9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::jsonb[], $15::jsonb[], $16::jsonb[]) AS r(id, agent, principal, skill, tool, digest, rule,
+			timeout, team, escalate, validity, destructive, unusual, policies, policy_teams, steps)
 		RETURNING call_id, deadline`,
-		ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities, destructive, unusual, policies, policyTeams)
+		ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities, destructive, unusual, policies, policyTeams, steps)
 	deadlines := make(map[uuid.UUID]time.Time, n)
 	var id uuid.UUID
 	var deadline time.Time
@@ -75,7 +76,8 @@ const approvalColumns = `call_id, agent_id, principal_id, skill_id, tool, digest
 	CASE WHEN status = 'approved' THEN ` + lapsesAtSQL + ` END,
 	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, ''),
 	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step, destructive, unusual, held_by, held_at, assigned_by, comments, policies,
-	broke_glass, glass_reviewed_by, glass_reviewed_at, coalesce(glass_note, '')`
+	broke_glass, glass_reviewed_by, glass_reviewed_at, coalesce(glass_note, ''),
+	escalation, escalated_times, asked_teams, asked_people, coalesce(asked_at, created_at)`
 
 // validitySQL is how long an approval is valid after its decision.
 const validitySQL = `coalesce(validity_ms * interval '1 millisecond', (deadline - created_at) - extended_ms * interval '1 millisecond')`
@@ -97,7 +99,8 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 		&a.Deadline, &extended, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note, &a.ApprovedUntil,
 		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.UndoUntil, &rows, &of, &unusual, &shown, &second,
 		&a.Destructive, &a.Unusual, &holder, &a.HeldAt, &assigner, &a.Comments, &a.Policies,
-		&a.BrokeGlass, &glassReviewer, &glassReviewed, &glassNote)
+		&a.BrokeGlass, &glassReviewer, &glassReviewed, &glassNote,
+		&a.Escalation, &a.EscalatedTimes, &a.AskedTeams, &a.AskedPeople, &a.AskedAt)
 	if err != nil {
 		return a, err
 	}
@@ -240,6 +243,7 @@ const presentSQL = `SELECT call_id, agent_id, principal_id, skill_id, tool, dige
 	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until, validity_ms,
 	decided_credential_kind, decided_credential_id, decided_address, undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step,
 	destructive, unusual, held_by, held_at, assigned_by, comments, policies, policy_teams, broke_glass, glass_reviewed_by, glass_reviewed_at, glass_note,
+	escalation, escalated_times, asked_teams, asked_people, asked_at,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
 

@@ -30,7 +30,8 @@ func Reopen(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, now time.T
 // first. Its votes are void. The caller holds the row's lock.
 func AskAgain(ctx context.Context, tx pgx.Tx, a Approval, why Rule, policies []policy.Policy) (Approval, error) {
 	a, err := reopen(ctx, tx, a, `, rule = $3, extended_ms = extract(epoch FROM holdpoint_now() - created_at) * 1000,
-		deadline = holdpoint_now() + $4 * interval '1 millisecond', escalated_at = NULL, approved_until = NULL`, why, a.InitialTime().Milliseconds())
+		deadline = holdpoint_now() + $4 * interval '1 millisecond', escalated_at = NULL, escalated_times = NULL,
+		asked_teams = NULL, asked_people = NULL, asked_at = holdpoint_now(), approved_until = NULL`, why, a.InitialTime().Milliseconds())
 	if err != nil || len(policies) == 0 && len(a.Policies) == 0 {
 		return a, err
 	}

@@ -45,12 +45,6 @@ var (
 const voteSelect = `SELECT call_id, number, person_id, approves, digest, coalesce(note, ''), seen, voted_at, coalesce(credential_kind, ''), coalesce(credential_id, ''),
 	coalesce(address, ''), void_at FROM approval_votes`
 
-// QueueVotes adds the read of the votes on an approval to a batch, oldest first, also of void ones.
-func QueueVotes(batch *pgx.Batch, callID uuid.UUID, into *[]Vote) {
-	postgres.QueueAll(batch, into, "read votes on approval "+callID.String(), scanVote,
-		voteSelect+` WHERE call_id = $1 ORDER BY number`, callID)
-}
-
 // ListVotes returns the votes on approvals by call, oldest first, also void ones.
 func ListVotes(ctx context.Context, db postgres.Querier, callIDs []uuid.UUID) (map[uuid.UUID][]Vote, error) {
 	list, err := postgres.Collect(ctx, db, scanVote,
@@ -65,6 +59,15 @@ func ListVotes(ctx context.Context, db postgres.Querier, callIDs []uuid.UUID) (m
 	return votes, nil
 }
 
+// ReadVoteState returns a text that changes with the votes on pending approvals and with their policies, and with the approvals that
+// [ListUnreviewed] returns.
+func ReadVoteState(ctx context.Context, db postgres.Querier) (string, error) {
+	row, err := queryRow[struct{ State string }](ctx, db, "read the state of votes", `SELECT concat_ws('.', count(v.number), count(v.void_at), sum(hashtext(a.policies::text)),
+			(SELECT concat(count(*), '.', max(call_id::text)) FROM approvals WHERE broke_glass AND glass_reviewed_at IS NULL))
+		FROM approvals AS a LEFT JOIN approval_votes AS v USING (call_id) WHERE a.status = 'pending' AND a.policies IS NOT NULL`)
+	return row.State, err
+}
+
 func scanVote(row pgx.CollectableRow) (Vote, error) {
 	var v Vote
 	var digest []byte
@@ -75,8 +78,8 @@ func scanVote(row pgx.CollectableRow) (Vote, error) {
 	return v, err
 }
 
-// voteDigest returns the digest that the votes on an approval are bound to: as the reviewers saw it, before [AcceptEdit].
-func (a *Approval) voteDigest() Digest {
+// VotesDigest returns the digest that the votes on an approval are bound to: as the reviewers saw it, before [AcceptEdit].
+func (a *Approval) VotesDigest() Digest {
 	if a.Status == Approved && a.EditedBy != uuid.Nil {
 		return EditDigest(a.Digest, a.EditedBy)
 	}
@@ -84,7 +87,7 @@ func (a *Approval) voteDigest() Digest {
 }
 
 // Counts reports whether a vote counts for an approval.
-func (a *Approval) Counts(v *Vote) bool { return v.VoidAt == nil && v.Digest == a.voteDigest() }
+func (a *Approval) Counts(v *Vote) bool { return v.VoidAt == nil && v.Digest == a.VotesDigest() }
 
 // AddVote stores a vote on a pending approval. The caller holds the row's lock.
 func AddVote(ctx context.Context, tx pgx.Tx, v Vote) error {

@@ -20,7 +20,7 @@ import (
 // them, and sent once.
 func TestVotesUnderKills(t *testing.T) {
 	t.Parallel()
-	const processes, calls = 8, 40
+	const processes, calls = 8, 12
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
 	v := &voting{t: t, w: w}
@@ -78,7 +78,7 @@ func (v *voting) serverAt(i int) *holdpoint.Process {
 
 // killInTurn kills one process after the other and starts it again, until ctx ends.
 func (v *voting) killInTurn(ctx context.Context) {
-	for i := 0; pause.For(ctx, 500*time.Millisecond) == nil; i = (i + 1) % len(v.servers) {
+	for i := 0; pause.For(ctx, 2*time.Second) == nil; i = (i + 1) % len(v.servers) {
 		o := v.w.serverOptions()
 		o.Port = v.serverAt(i).Port
 		v.serverAt(i).Kill()

@@ -40,15 +40,25 @@ func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) ([]uuid.U
 
 // queueNotices notifies people of approvals that need their attention.
 func (rt *Runtime) queueNotices(ctx context.Context, tx pgx.Tx, list []call.Attention) error {
-	events := make([]notify.Event, len(list))
+	events := make([]notify.Event, 0, len(list))
 	for i := range list {
 		a := &list[i]
-		events[i] = notify.Event{
+		e := notify.Event{
 			Kind: noticeKind(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool,
-			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID,
+			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID, Teams: a.Approval.ListTeams(),
 		}
-		if a.Kind == call.Escalated {
-			events[i].Team = a.Approval.EscalateTo
+		if a.Kind != call.Escalated {
+			events = append(events, e)
+			continue
+		}
+		e.Step = a.Step
+		for _, team := range a.Teams {
+			e.Team, e.Whole = team, true
+			events = append(events, e)
+		}
+		if len(a.People) > 0 {
+			e.Team, e.People = "", a.People
+			events = append(events, e)
 		}
 	}
 	return rt.Notify.Queue(ctx, tx, events)
@@ -69,13 +79,16 @@ func noticeKind(kind call.AttentionKind) notify.Kind {
 	return notify.Parked
 }
 
-// hasReviewer reports whether any person may decide about calls that an agent makes on behalf of principal. uuid.Nil: on behalf
-// of no person; every reviewer may decide.
-func (rt *Runtime) hasReviewer(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
-	reviewers, err := rt.Identity.Reviewers(ctx)
+// hasReviewer reports whether any person may decide a call, by its principal, agent, skill and teams.
+func (rt *Runtime) hasReviewer(ctx context.Context, a *approval.Approval) (bool, error) {
+	reviewers, err := rt.listCoveringReviewers(ctx, a)
 	if err != nil {
 		return false, err
 	}
+	if rt.AllowSelfApproval {
+		return len(reviewers) > 0, nil
+	}
+	principal := a.PrincipalID
 	self, err := rt.Identity.SameAs(ctx, principal)
 	if err != nil {
 		return false, err
@@ -97,7 +110,7 @@ func (rt *Runtime) hasReviewer(ctx context.Context, principal, agentID uuid.UUID
 	if len(unverified) == 0 {
 		return false, nil
 	}
-	makers, err := agent.KeyMakers(ctx, rt.DB.Pool(), agentID, rt.Now())
+	makers, err := agent.KeyMakers(ctx, rt.DB.Pool(), a.AgentID, rt.Now())
 	if err != nil {
 		return false, err
 	}
@@ -111,4 +124,18 @@ func (rt *Runtime) hasReviewer(ctx context.Context, principal, agentID uuid.UUID
 		}
 	}
 	return false, nil
+}
+
+// listCoveringReviewers returns the reviewers whose limit, if any, includes a call. The team that a call may be escalated to counts.
+func (rt *Runtime) listCoveringReviewers(ctx context.Context, a *approval.Approval) ([]identity.Eligible, error) {
+	reviewers, err := rt.Identity.Reviewers(ctx)
+	if err != nil || !slices.ContainsFunc(reviewers, func(one identity.Eligible) bool { return one.Limit != nil }) {
+		return reviewers, err
+	}
+	names, err := rt.Agents.Names(ctx, []uuid.UUID{a.AgentID, a.SkillID})
+	if err != nil {
+		return nil, err
+	}
+	scope := identity.Scope{Agent: names[a.AgentID], Skill: names[a.SkillID], Teams: []string{a.Team, a.EscalateTo}}
+	return slices.DeleteFunc(slices.Clone(reviewers), func(one identity.Eligible) bool { return !one.Limit.Covers(scope) }), nil
 }

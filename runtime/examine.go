@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -78,7 +79,7 @@ const (
 	receiverSlots = 16
 )
 
-// ExamineReceivers returns the number of webhooks and callbacks, and a text for each that a server with these trusted hosts
+// ExamineReceivers returns the number of webhooks, callbacks and schedules, and a text for each that a server with these trusted hosts
 // could not reach. It sends nothing.
 func ExamineReceivers(ctx context.Context, db *postgres.DB, box *secret.Box, trustedHosts []string) (count int, refused []string, err error) {
 	all, err := notify.Receivers(ctx, db.Pool(), box)
@@ -89,7 +90,11 @@ func ExamineReceivers(ctx context.Context, db *postgres.DB, box *secret.Box, tru
 	if err != nil {
 		return 0, nil, err
 	}
-	all = append(all, callbacks...)
+	schedules, err := oncall.Receivers(ctx, db.Pool(), box)
+	if err != nil {
+		return 0, nil, err
+	}
+	all = slices.Concat(all, callbacks, schedules)
 	ctx, cancel := context.WithTimeout(ctx, receiverTimeout)
 	defer cancel()
 	texts := make([]string, len(all))

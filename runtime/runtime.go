@@ -20,10 +20,12 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
@@ -77,6 +79,12 @@ type Config struct {
 	MaxGrantTime time.Duration
 	// AllowSelfApproval lets people decide calls made on their own behalf.
 	AllowSelfApproval bool
+	// DualControl lets changes that loosen wait for a second operator.
+	DualControl bool
+	// SeparateRoles: operator and reviewer are never one person.
+	SeparateRoles bool
+	// TokensOff switches personal tokens off.
+	TokensOff bool
 	// Restored makes approved and executing calls unknown at the start; see [call.Config].
 	Restored bool
 	// AsyncOutcomes answers auto-approved calls before their outcome is on disk; see [call.Config].
@@ -131,6 +139,8 @@ type Runtime struct {
 	Callbacks *callback.Service
 	Converse  *converse.Service
 	Retention *retention.Service
+	OnCall    *oncall.Service
+	Control   *dualcontrol.Service
 	Failures  *authfail.Log
 
 	source   *mcptool.Source  // of MCP servers
@@ -176,7 +186,17 @@ func New(cfg Config) (*Runtime, error) {
 func (rt *Runtime) makeRegistry() error {
 	pool, log := rt.DB.Pool(), rt.Logger
 	var err error
+	rt.Control, err = dualcontrol.New(dualcontrol.Config{
+		Pool: pool, Box: rt.Box, On: rt.DualControl, MayBeOne: identity.MayBeOne,
+		Operators: func(ctx context.Context, db postgres.Querier) ([]uuid.UUID, error) {
+			return rt.Identity.ListOperators(ctx, db)
+		},
+	})
+	if err != nil {
+		return err
+	}
 	rt.Identity, err = identity.New(identity.Config{
+		Control: rt.Control, SeparateRoles: rt.SeparateRoles, TokensOff: rt.TokensOff,
 		Pool: pool, BootstrapToken: rt.BootstrapToken, TokenTTL: rt.PersonTokenTTL, SessionsKept: lifetime.OrForever(rt.Ages.Sessions), Issuers: rt.Issuers, Logger: log, Now: rt.Now,
 		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
 			return rt.Notify.SessionsEnded(ctx, tx, sessions)
@@ -216,8 +236,8 @@ func (rt *Runtime) makeRegistry() error {
 	}
 	rt.Agents, err = agent.New(agent.Config{
 		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, Stdio: rt.Stdio, KeyTTL: rt.AgentKeyTTL, MaxGrantTime: rt.MaxGrantTime,
-		CheckDocument: openapi.CheckDocument,
-		SkillDeleted:  rt.OAuth.Removed,
+		CheckDocument: openapi.CheckDocument, Control: rt.Control,
+		SkillDeleted: rt.OAuth.Removed,
 		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
 			return rt.Callbacks.Removed(ctx, tx, agentID)
 		},
@@ -273,6 +293,7 @@ func (rt *Runtime) makeCalls() error {
 	if err != nil {
 		return err
 	}
+	rt.OnCall = &oncall.Service{Pool: rt.DB.Pool(), Box: rt.Box, Logger: rt.Logger, Now: rt.Now, TrustedHosts: rt.TrustedHosts}
 	workers := river.NewWorkers()
 	rt.Agents.AddWorkers(workers)
 	rt.Calls.AddWorkers(workers)
@@ -283,6 +304,7 @@ func (rt *Runtime) makeCalls() error {
 		rt.Files.AddWorkers(workers)
 	}
 	rt.Notify.AddWorkers(workers)
+	rt.OnCall.AddWorkers(workers)
 	rt.Retention.AddWorkers(workers)
 	rt.Callbacks.AddWorkers(workers)
 	config := newQueueConfig(quietLogger(rt.Logger), workers)
@@ -320,10 +342,11 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
-		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures, Retention: rt.Retention,
+		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures, Retention: rt.Retention, OnCall: rt.OnCall, Control: rt.Control,
 		Server: operate.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: rt.Stdio.On, StdioAllow: rt.Stdio.Lines(), StdioPaths: rt.Stdio.Paths, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
+			DualControl: rt.DualControl, SeparateRoles: rt.SeparateRoles, TokensOff: rt.TokensOff,
 			HighRiskMaxAge: rt.HighRiskMaxAge, MaxGrantTime: rt.Agents.MaxGrantTime(), Ages: *rt.Ages, TrustedHosts: rt.TrustedHosts,
 		},
 	})
@@ -343,6 +366,9 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 
 // Start starts jobs, heartbeat and notifications.
 func (rt *Runtime) Start(ctx context.Context) error {
+	if err := errors.Join(rt.Control.Start(ctx), rt.Identity.StartSeparation(ctx)); err != nil {
+		return err
+	}
 	jobChannels, err := rt.listener.listChannels(ctx, rt.DB.Pool())
 	if err != nil {
 		return err
@@ -356,6 +382,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 		rt.Files.Start(rt.river)
 	}
 	rt.Notify.Start(rt.river)
+	rt.OnCall.Start(rt.river)
 	rt.Callbacks.Start(ctx, rt.river)
 	rt.Figures.Start(rt.river)
 	rt.Retention.Start(rt.river)

@@ -84,7 +84,7 @@ func TestCallbackIsForWhoBegan(t *testing.T) {
 		if a.status != http.StatusBadRequest || a.find("not-connected").Length() != 1 || strings.Contains(a.text(), "code-1") {
 			t.Errorf("%s: %d %s", name, a.status, a.text())
 		}
-		if a.header.Get("Referrer-Policy") != "strict-origin" || !policy.MatchString(a.header.Get("Content-Security-Policy")) {
+		if a.header.Get("Referrer-Policy") != "strict-origin" || !contentPolicy.MatchString(a.header.Get("Content-Security-Policy")) {
 			t.Errorf("%s: headers %v", name, a.header)
 		}
 	}

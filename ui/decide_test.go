@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -253,6 +254,21 @@ func TestDestructiveTakesASecondStep(t *testing.T) {
 	}
 	if a := w.getApproval(id); a.Status != approval.Approved || a.Note != "as agreed" {
 		t.Errorf("the approval is %s, %q", a.Status, a.Note)
+	}
+}
+
+// The second step repeats the arguments with a red warning and the unusual ones, also if others say more about the effect.
+func TestSecondStepRepeatsWhatIsOdd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	usual := `{"filename":"f%d","to":"a","amount":5,"subject":"s","limit":1,"note":"n","homepage":"https://example.com/"}`
+	w.sendApproved("files__save_csv", fmt.Sprintf(usual, 1), fmt.Sprintf(usual, 2), fmt.Sprintf(usual, 3))
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"f4","to":"a","amount":5,"subject":"s","limit":4711,"note":"n","homepage":"https://example.com@evil.example/"}`)
+	step := v.post(callPath(id)+"/confirm", v.get(callPath(id)).form("decide"))
+	said := step.find("confirm").Text()
+	if at := strings.Index(said, "evil.example"); at < 0 || !strings.Contains(said[at:], "4711") {
+		t.Errorf("the second step lacks a warning or an unusual value, or has them in another order: %s", said)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -69,7 +70,7 @@ func TestGrantForm(t *testing.T) {
 	if !strings.Contains(waits.text(), "Waits for a second person") || waits.find("confirm").Length() != 0 || w.statusOf(w.submit(uuid.Nil, "files__save_csv", `{"filename":"reports/b.csv"}`)) != call.Parked {
 		t.Errorf("waiting: %s", waits.text())
 	}
-	own := strings.Split(made, "?")[0]
+	own, _, _ := strings.Cut(made, "?")
 	if a := rita.post(own+"/confirm", nil); a.status != http.StatusForbidden {
 		t.Errorf("confirmed by the same person: %d", a.status)
 	}
@@ -104,6 +105,49 @@ func TestGrantForm(t *testing.T) {
 		if !strings.Contains(log.text(), want) {
 			t.Errorf("the audit log lacks %q: %s", want, log.text())
 		}
+	}
+}
+
+// Operators see the grants that decisions suggest, and open one in the form. A grant that covers a suggestion removes it.
+func TestGrantSuggestions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rita, olga := w.signedIn("rita", identity.Reviewer), w.signedIn("olga", identity.Operator)
+	decide := func(n int, filename string, approve bool) uuid.UUID {
+		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+filename+`"}`)
+		_, err := w.calls.Decide(t.Context(), call.Decision{CallID: id, Approve: approve, Digest: w.getApproval(id).Digest.String(), By: w.personCalled("rita")})
+		check(t, err)
+		if approve {
+			w.waitForEnd(id)
+		}
+		w.db.Exec(`UPDATE approvals SET decided_at = decided_at - $2 * interval '6 hours' WHERE call_id = $1`, id, n)
+		return id
+	}
+	var newest uuid.UUID
+	for n := range 14 {
+		newest = decide(14-n, fmt.Sprintf("/srv/reports/%d.csv", n), true)
+	}
+	decide(3, "/srv/secrets/b.csv", false)
+	if a := rita.get("/grants/suggestions"); a.status != http.StatusForbidden || rita.get("/grants").find("to-suggestions").Length() != 0 {
+		t.Errorf("a reviewer: %d", a.status)
+	}
+	if olga.get("/grants").find("to-suggestions").Length() != 1 {
+		t.Error("the grants do not lead an operator to suggestions")
+	}
+	page := olga.get("/grants/suggestions")
+	for _, want := range []string{"files: save_csv", "14 of 14 calls like this were approved. Only filename varied. 1 person approved them.", "1 call of this agent and tool was rejected or edited", `"/srv/reports"`, "From 15 decisions"} {
+		if !strings.Contains(page.find("suggestions").Text(), want) {
+			t.Errorf("the page lacks %q: %s", want, page.text())
+		}
+	}
+	path := page.find("fill-in").AttrOr("href", "")
+	form := olga.get(path)
+	if !strings.HasPrefix(path, callPath(newest)+"/grant?suggestion=") || form.find("needs-second").Length() != 0 || !strings.Contains(form.find("preview").Text(), "14 recorded calls match.") {
+		t.Fatalf("%s: %s", path, form.text())
+	}
+	olga.post(callPath(newest)+"/grant", form.fillForm("grant-form", nil)).wantRedirect("done=granted")
+	if page := olga.get("/grants/suggestions"); page.find("suggestion").Length() != 0 || page.find("empty").Length() != 1 {
+		t.Errorf("a grant covers the suggestion: %s", page.text())
 	}
 }
 

@@ -20,11 +20,13 @@ import (
 	"github.com/riverqueue/river"
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/worldtest"
@@ -162,7 +164,8 @@ const (
 
 // world is a running gate with a dashboard, an agent and two skills on a fake server.
 type world struct {
-	vouched   chan string // providers whose sign-ins looked up managed skills
+	control   *dualcontrol.Service // off
+	vouched   chan string          // providers whose sign-ins looked up managed skills
 	t         *testing.T
 	shift     time.Duration // offset of its clocks
 	db        *worldtest.DB
@@ -179,6 +182,7 @@ type world struct {
 	idp       *providertest.Provider // nil if there is none
 	oauth     *oauthclient.Service
 	notify    *notify.Service
+	oncall    *oncall.Service
 	callbacks *callback.Service
 	retention *retention.Service
 	talks     *converse.Service
@@ -222,8 +226,15 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	apis := httptool.New(httptool.Config{Document: func(ctx context.Context, digest string) ([]byte, error) { return w.trials.Document(ctx, digest) }})
 	t.Cleanup(apis.Close)
 	var err error
+	w.control, err = dualcontrol.New(dualcontrol.Config{
+		Pool: w.db.Pool(), Box: box, MayBeOne: identity.MayBeOne,
+		Operators: func(ctx context.Context, db postgres.Querier) ([]uuid.UUID, error) {
+			return w.people.ListOperators(ctx, db)
+		},
+	})
+	check(t, err)
 	w.people, err = identity.New(identity.Config{
-		Pool: w.db.Pool(), Issuers: issuers, Logger: log, Now: w.now,
+		Pool: w.db.Pool(), Issuers: issuers, Control: w.control, Logger: log, Now: w.now,
 		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
 			return w.notify.SessionsEnded(ctx, tx, sessions)
 		},
@@ -257,13 +268,14 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
 	})
 	check(t, err)
+	w.oncall = &oncall.Service{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}}
 	w.retention, err = retention.New(retention.Config{Pool: w.db.Pool(), Logger: log, Now: w.now})
 	check(t, err)
 	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	w.registry = runtimetest.NewRegistry(t, runtimetest.Config{
 		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: apiSources{apis, w.source}, tool.HTTPAPI: apis}, Now: w.now,
-		Agent: agent.Config{Box: box, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}, SkillDeleted: w.oauth.Removed},
+		Agent: agent.Config{Box: box, Control: w.control, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}, SkillDeleted: w.oauth.Removed},
 	})
 	w.discovery, w.agents, w.catalog = w.registry.Discovery, w.registry.Agents, w.registry.Catalog
 	w.trials, err = trial.New(trial.Config{Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Box: box, Examiner: apis})
@@ -362,7 +374,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	})
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Holds: w.retention.Holds, Pool: w.db.Pool(),
+		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, OnCall: w.oncall, Control: w.control, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Holds: w.retention.Holds, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)

@@ -12,8 +12,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -41,9 +43,10 @@ type house struct {
 
 	maren      *visitor
 	visitors   map[string]*visitor
-	connection string // path of a connection
-	draft      string // path of a draft of an HTTP API
-	wrongDraft string // the same, with nothing chosen
+	connection string    // path of a connection
+	change     uuid.UUID // that waits for a second operator
+	draft      string    // path of a draft of an HTTP API
+	wrongDraft string    // the same, with nothing chosen
 	grant      uuid.UUID
 	plan       uuid.UUID
 }
@@ -88,6 +91,10 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.setClockBack(0)
 	h.draftTalk()
 	h.draftAPI()
+	h.away()
+	h.change = uuid.New()
+	h.db.Exec(`INSERT INTO changes (id, kind, subject, name, action, fields, proposed_by, expires_at) VALUES ($1, 'skill', $2, 'ledger', 'update', $3, $4, holdpoint_now() + interval '3 days')`,
+		h.change, h.skill("ledger").ID, []dualcontrol.Field{{Field: "auto_approve", Old: "false", New: "true"}, {Field: "tools.pay_out", Old: "{risk: high}"}}, h.people["theo"])
 	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	return h
@@ -135,6 +142,7 @@ func (h *house) settle() {
 	}, false)
 	check(h.t, err)
 	h.setRules()
+	h.setPolicies()
 	for _, name := range []string{"invoices", "support", "site-ops", "reception"} {
 		h.agents[name], err = h.world.agents.AgentByName(h.t.Context(), name)
 		check(h.t, err)
@@ -152,6 +160,44 @@ func (h *house) setRules() {
 		_, err := h.world.agents.SetRule(h.t.Context(), audit.Person(h.people["maren"]), spec, nil)
 		check(h.t, err)
 	}
+}
+
+// setPolicies makes two policies. A rule asks for the first one; the second one cannot be met.
+func (h *house) setPolicies() {
+	h.t.Helper()
+	sending := policy.Spec{Name: "sending", Any: []policy.Alternative{{All: []policy.Line{{Count: 2}}}, {All: []policy.Line{{Count: 1, People: []string{ida}}}}}}
+	alone := sending
+	alone.BreakGlass = true
+	board := policy.Spec{Name: "board", Any: []policy.Alternative{{All: []policy.Line{{Count: 3, Teams: []string{clip(h.say("team", "directors"), 100)}}}}}}
+	for _, spec := range []policy.Spec{sending, alone, board} {
+		_, err := h.world.agents.SetPolicy(h.t.Context(), audit.Person(h.people["maren"]), spec, nil)
+		check(h.t, err)
+	}
+	_, err := h.world.agents.SetRule(h.t.Context(), audit.Person(h.people["maren"]), rule.Spec{
+		Name: "price-lists", Skills: []string{"mail"}, Tools: []string{"send_message"}, When: `args.subject.startsWith("Price list")`, Effect: rule.Park, Policy: "sending",
+	}, nil)
+	check(h.t, err)
+}
+
+// vote approves a call with a policy as Jonas, alone with a reason, or as one of several.
+func (h *house) vote(id uuid.UUID, reason string) {
+	h.t.Helper()
+	waiting, err := h.world.calls.GetApproval(h.t.Context(), id)
+	check(h.t, err)
+	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
+		CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"], Note: reason, BreakGlass: reason != "",
+	})
+	check(h.t, err)
+}
+
+// away makes an absence with a substitute, and a delegation.
+func (h *house) away() {
+	h.t.Helper()
+	ends := h.opened.Add(48 * time.Hour)
+	_, err := h.world.people.AddAbsence(h.t.Context(), audit.Person(h.people["theo"]), identity.NewAbsence{Person: h.people["theo"], Substitute: h.people["ida"], Ends: ends})
+	check(h.t, err)
+	_, err = h.world.people.Delegate(h.t.Context(), audit.Person(h.people["maren"]), identity.NewDelegation{Team: h.say("team", "night shift"), Person: h.people["ida"], Ends: ends})
+	check(h.t, err)
 }
 
 // clip returns the first n characters of a text.
@@ -291,6 +337,9 @@ func (h *house) past() {
 	check(h.t, err)
 	h.decide(h.calls["denied"], true, "", "")
 	h.setClockBack(58 * time.Minute)
+	h.calls["glass"] = h.submitAs("support", "theo", "mail__send_message", object("to", "ben@harbour-press.example", "subject", "Price list, corrected", "body", "See our site."))
+	h.vote(h.calls["glass"], h.say("note", "The old prices are online, and Maren is travelling."))
+	h.waitForEnd(h.calls["glass"])
 	h.calls["automatic"] = h.submitAs("support", "theo", "calendar__find_slot", object("with", "Harbour Press", "minutes", 30))
 	h.waitForEnd(h.calls["automatic"])
 	h.setClockBack(40 * time.Second)
@@ -339,6 +388,8 @@ func (h *house) present() {
 	h.setClockBack(8*time.Minute + 17*time.Second)
 	h.calls["proposed"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Harbour Press", "amount", "3900.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
 	h.propose(h.calls["proposed"], object("to", "Harbour Press", "amount", "390.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
+	h.calls["votes"] = h.submitAs("support", "theo", "mail__send_message", object("to", "ana@riverside-books.example", "subject", "Price list 2026", "body", h.say("argument", "Ten percent more.")))
+	h.vote(h.calls["votes"], "")
 	h.setClockBack(7*time.Minute + 21*time.Second)
 	h.calls["secret"] = h.submitAs("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
 	h.setClockBack(5*time.Minute + 3*time.Second)

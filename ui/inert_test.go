@@ -138,7 +138,7 @@ func hostileQuery() string {
 
 // posts reports whether a scene itself posts to the path.
 func (h *house) posts(path string) bool {
-	for _, own := range []string{"/confirm", "/cancel", "/reveal", "/edit", "/seen", "/disconnect", "/connect", "/close", "/messages", "/sign-in"} {
+	for _, own := range []string{"/confirm", "/cancel", "/reveal", "/edit", "/seen", "/disconnect", "/connect", "/close", "/messages", "/sign-in", "/replay"} {
 		if strings.HasSuffix(path, own) {
 			return true
 		}

@@ -41,6 +41,8 @@ func (u *UI) explainMissing(r *http.Request) view.Notice {
 		n.Title, deleted = text.PageNoAgent(), text.PageAgentDeleted
 	case "/rules":
 		n.Title = text.RulesNoRule()
+	case "/policies":
+		n.Title = text.PoliciesNoPolicy()
 	case "/grants":
 		n.Title = text.GrantsMissing()
 	case "/plans":

@@ -12,17 +12,18 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// listProofPatterns returns the forms that equal a credential: their sender can act later without another sign-in. They need
-// a recent sign-in.
+// listProofPatterns returns the forms that equal a credential, because their sender can act later without another sign-in, and the one that
+// approves without the people whom a policy asks. They need a recent sign-in.
 func listProofPatterns() []string {
 	return []string{
 		"POST /members", "POST /members/{id}/grant", "POST /members/{id}/unblock", "POST /members/{id}/tokens",
 		"POST /members/{id}/link", "POST /members/{id}/unlink", "POST /settings/tokens",
 		"POST /skills/new", "POST /skills/{id}/edit", "POST /skills/{id}/accept",
-		"POST /imports/{id}/save",
+		"POST /imports/{id}/save", "POST /changes/{id}/approve",
 		"POST /agents/{id}/keys", "POST /agents/new", "POST /agents/{id}/edit", "POST /agents/{id}/assign",
 		"POST /agents/{id}/callbacks", "POST /agents/{id}/callbacks/{callback}/rotate",
-		"POST /settings/webhooks",
+		"POST /settings/webhooks", "POST /teams/delegations", "POST /teams/schedules",
+		"POST /calls/{id}/break-glass",
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/admin"
 	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/teams"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -36,8 +37,8 @@ type Route struct {
 
 // Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.grantRoutes(), u.connectionRoutes(),
-		u.memberRoutes(), u.settingsRoutes())
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.grantRoutes(), u.changeRoutes(),
+		u.connectionRoutes(), u.memberRoutes(), u.teamRoutes(), u.settingsRoutes())
 }
 
 // ListRoutes returns the routes without working handlers, to check their patterns and rules.
@@ -68,6 +69,8 @@ func (u *UI) reviewRoutes() []Route {
 		{"POST /calls/{id}/edit", reviewers(), decisions.Edit},
 		{"POST /calls/{id}/extend", reviewers(), decisions.Extend},
 		{"POST /calls/{id}/undo", reviewers(), decisions.Undo},
+		{"POST /calls/{id}/break-glass", reviewers(), decisions.BreakGlass},
+		{"POST /calls/{id}/review-glass", reviewers(), decisions.ReviewGlass},
 		{"POST /calls/{id}/claim", reviewers(), calls.Claim},
 		{"POST /calls/{id}/release", reviewers(), calls.Release},
 		{"POST /calls/{id}/assign", reviewers(), calls.Assign},
@@ -175,17 +178,28 @@ func (u *UI) agentRoutes() []Route {
 	}
 }
 
+// ruleRoutes are about rules and approval policies.
 func (u *UI) ruleRoutes() []Route {
 	return []Route{
 		{"GET /rules", both(), u.rules.ShowRules},
 		{"GET /rules/new", operators(), u.rules.NewRule},
 		{"POST /rules/new", operators(), u.rules.CreateRule},
 		{"POST /rules/check", operators(), u.rules.CheckRule},
+		{"POST /rules/replay", operators(), u.rules.ReplayRule},
 		{"GET /rules/named/{name}", both(), u.rules.ShowRule},
 		{"GET /rules/named/{name}/edit", operators(), u.rules.EditRule},
 		{"POST /rules/named/{name}/edit", operators(), u.rules.SaveRule},
 		{"POST /rules/named/{name}/delete", operators(), u.rules.DeleteRule},
 		{"GET /rules/{form...}", both(), rules.ToRules},
+
+		{"GET /policies", both(), u.rules.ShowPolicies},
+		{"GET /policies/new", operators(), u.rules.NewPolicy},
+		{"POST /policies/new", operators(), u.rules.CreatePolicy},
+		{"GET /policies/named/{name}", both(), u.rules.ShowPolicy},
+		{"GET /policies/named/{name}/edit", operators(), u.rules.EditPolicy},
+		{"POST /policies/named/{name}/edit", operators(), u.rules.SavePolicy},
+		{"POST /policies/named/{name}/delete", operators(), u.rules.DeletePolicy},
+		{"GET /policies/{form...}", both(), rules.ToPolicies},
 	}
 }
 
@@ -196,6 +210,7 @@ func (u *UI) grantRoutes() []Route {
 		{"POST /calls/{id}/grant", both(), u.grants.CreateGrant},
 		{"POST /calls/{id}/grant/preview", both(), u.grants.NewGrant},
 		{"GET /grants", both(), u.grants.ShowGrants},
+		{"GET /grants/suggestions", operators(), u.grants.ShowSuggestions},
 		{"GET /grants/{id}", both(), u.grants.ShowGrant},
 		{"POST /grants/{id}/revoke", both(), u.grants.RevokeGrant},
 		{"POST /grants/{id}/confirm", both(), u.grants.ConfirmGrant},
@@ -204,6 +219,16 @@ func (u *UI) grantRoutes() []Route {
 		{"POST /plans/{id}/approve", reviewers(), u.plans.ApprovePlan},
 		{"POST /plans/{id}/reject", reviewers(), u.plans.RejectPlan},
 		{"POST /plans/{id}/revoke", both(), u.plans.RevokePlan},
+	}
+}
+
+// changeRoutes are about changes that wait for a second operator.
+func (u *UI) changeRoutes() []Route {
+	return []Route{
+		{"GET /changes", operators(), u.changes.ShowChanges},
+		{"GET /changes/{id}", operators(), u.changes.ShowChange},
+		{"POST /changes/{id}/approve", operators(), u.changes.Approve},
+		{"POST /changes/{id}/reject", operators(), u.changes.Reject},
 	}
 }
 
@@ -264,6 +289,21 @@ func (u *UI) settingsRoutes() []Route {
 		{"POST /settings/holds", operators(), holds.SetHold},
 		{"POST /settings/holds/{id}/lift", operators(), holds.LiftHold},
 		{"GET /settings/holds/{form...}", operators(), admin.ToHolds},
+	}
+}
+
+// teamRoutes are about who is asked. People change their own absences and delegations, operators all.
+func (u *UI) teamRoutes() []Route {
+	return []Route{
+		{"GET /teams", both(), u.teams.ShowTeams},
+		{"POST /teams/absences", both(), u.teams.AddAbsence},
+		{"POST /teams/absences/{id}/end", both(), u.teams.EndAbsence},
+		{"POST /teams/delegations", both(), u.teams.Delegate},
+		{"POST /teams/delegations/{id}/end", both(), u.teams.EndDelegation},
+		{"POST /teams/schedules", operators(), u.teams.SetSchedule},
+		{"POST /teams/schedules/{name}/fetch", operators(), u.teams.FetchSchedule},
+		{"POST /teams/schedules/{name}/delete", operators(), u.teams.DeleteSchedule},
+		{"GET /teams/{form...}", both(), teams.ToTeams},
 	}
 }
 

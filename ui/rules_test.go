@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval/rule"
@@ -47,6 +48,14 @@ func (w *world) rule(name string) *rule.Spec {
 		}
 	}
 	return nil
+}
+
+// decideCall decides a pending call as a person of its own.
+func (w *world) decideCall(id uuid.UUID, approve bool) {
+	w.t.Helper()
+	_, err := w.calls.Decide(w.t.Context(), call.Decision{CallID: id, Approve: approve, Digest: w.getApproval(id).Digest.String(), By: uuid.New()})
+	check(w.t, err)
+	w.waitForEnd(id)
 }
 
 const wrongCondition = "args.rows.size() > 0 &&\n  args.filname == \"x.csv\""
@@ -283,12 +292,14 @@ func TestRulesOfCalls(t *testing.T) {
 	}
 }
 
-// An operator writes a rule with a mistake, sees it at its place, corrects it, sees on a call what the rule would have done, and enforces
-// it.
+// An operator writes a rule with a mistake, sees it at its place, corrects it with a completed name, replays it on recorded calls, sees on a call and on
+// the page of the rule what it would have done, and enforces it.
 func TestRuleJourney(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.relist(w.skillNamed("files"))
+	recorded := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x.csv","rows":[2]}`)
+	w.decideCall(recorded, false)
 	p := w.signInWith(browsertest.Options{})
 	choose := func(field, value string) {
 		t.Helper()
@@ -312,9 +323,22 @@ func TestRuleJourney(t *testing.T) {
 		t.Error("the check took the focus, or the text")
 	}
 	browsertest.Eval[bool](p, `document.querySelector("#f-when").select(), true`)
-	p.Press(`args.filename == "x.csv"`)
+	p.Press(`args.filen`)
+	p.WaitText("completions", "args.filename")
+	p.Press(kb.ArrowDown)
+	p.Press(kb.Enter)
+	p.Press(` == "x.csv"`)
+	if got := browsertest.Eval[string](p, `document.querySelector("#f-when").value`); got != `args.filename == "x.csv"` {
+		t.Errorf("completed: %s", got)
+	}
 	p.WaitText("checked", "fits the 1 tool in scope")
 	p.WaitGone("condition-problem")
+	p.WaitText("says", `the argument filename is "x.csv"`)
+	p.Click("replay")
+	p.WaitText("replay-row", "Rejected")
+	if got := browsertest.Eval[string](p, `document.querySelector("[data-testid=replay-row] a").getAttribute("href")`); got != callPath(recorded) {
+		t.Errorf("the replay lists %s, want %s", got, callPath(recorded))
+	}
 	p.Click("send")
 	p.WaitText("rule", "Shadow")
 
@@ -322,6 +346,7 @@ func TestRuleJourney(t *testing.T) {
 	p.Go(w.server.URL + callPath(tried))
 	p.WaitText("applied-rule", "It would have denied this call.")
 	p.ClickOn("[data-testid=applied-rule] a")
+	p.WaitText("shadow-row", "allowed")
 	p.Click("edit")
 	p.Wait("rule-form")
 	choose("mode", "enforce")
@@ -335,4 +360,70 @@ func TestRuleJourney(t *testing.T) {
 	p.Go(w.server.URL + callPath(denied))
 	p.WaitText("applied-rule", "Rule only-csv denies this call.")
 	noComplaints(t, p)
+}
+
+// The replay works without scripts, saves nothing, and lists calls that a reviewer rejected first. The page of a rule in shadow mode does the same for
+// the calls since it was saved.
+func TestRuleReplayAndShadow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.relist(w.skillNamed("files"))
+	olga, rita := w.signedIn("olga", identity.Operator), w.signedIn("rita", identity.Reviewer)
+	submit := func(filename string, approve bool) uuid.UUID {
+		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+filename+`"}`)
+		w.decideCall(id, approve)
+		return id
+	}
+	rejected := submit("r1.csv", false)
+	submit("a1.csv", true)
+	form := olga.get("/rules/new").ruleForm(url.Values{
+		"skills": {"files"}, "tools": {"save_csv"}, "when": {`args.filename.endsWith(".csv")`}, "effect": {"allow"}, "mode": {"shadow"},
+	})
+	replayed := olga.post("/rules/replay", form)
+	rows := replayed.find("replay-row")
+	if replayed.status != http.StatusOK || rows.Length() != 2 || rows.First().Find("a").AttrOr("href", "") != callPath(rejected) {
+		t.Fatalf("%d: %s", replayed.status, replayed.find("replay-result").Text())
+	}
+	said := strings.Join(strings.Fields(replayed.find("replay-result").Text()), " ")
+	for _, want := range []string{"2 recorded calls in its scope were judged.", "The condition holds for 2", "2 decisions would differ.", "A reviewer rejected 1 of them."} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the replay lacks %q: %s", want, said)
+		}
+	}
+	if kept := replayed.ruleForm(nil); kept.Get("when") != form.Get("when") || kept.Get("mode") != "shadow" || olga.get("/rules").find("rule-row").Length() != 0 {
+		t.Errorf("after the replay: %v", kept)
+	}
+	form.Set("when", "args.filename ==")
+	if a := olga.post("/rules/replay", form); a.status != http.StatusUnprocessableEntity || a.find("condition-problem").Length() != 1 || a.find("replay-result").Length() != 0 {
+		t.Errorf("a replay of a mistake: %d: %s", a.status, a.text())
+	}
+	if a := rita.post("/rules/replay", form); a.status != http.StatusForbidden {
+		t.Errorf("a reviewer: %d", a.status)
+	}
+
+	w.setRule(rule.Spec{Name: "csv", Skills: []string{"files"}, When: `args.filename.endsWith(".csv")`, Effect: rule.Allow, Mode: rule.Shadow})
+	if got := rita.get("/rules/named/csv").find("shadow").Text(); !strings.Contains(got, "It has matched no call since") {
+		t.Errorf("a new rule: %s", got)
+	}
+	rejected = submit("r2.csv", false)
+	submit("a2.csv", true)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"w.csv"}`)
+	page := rita.get("/rules/named/csv")
+	if got := page.find("shadow-rejected"); got.Find("a").AttrOr("href", "") != callPath(rejected) || !strings.Contains(got.Text(), "A reviewer rejected 1 call that it would have allowed.") {
+		t.Errorf("rejected: %s", got.Text())
+	}
+	var cells []string
+	page.find("shadow-row").First().Children().Each(func(_ int, s *goquery.Selection) { cells = append(cells, s.Text()) })
+	if got := strings.Join(cells, " "); got != "allowed 3 1 0 1 0 0 1 0" {
+		t.Errorf("would have been allowed: %q", got)
+	}
+	if got := page.find("says").Text(); !strings.Contains(got, `It holds if the argument filename ends with ".csv".`) {
+		t.Errorf("the condition in words: %q", got)
+	}
+	if got := rita.get("/rules").find("says").Text(); !strings.Contains(got, `the argument filename ends with ".csv"`) {
+		t.Errorf("the list: %q", got)
+	}
+	if got := rita.get(callPath(rejected)).find("says").Text(); !strings.Contains(got, `If the argument filename ends with ".csv".`) {
+		t.Errorf("the call: %q", got)
+	}
 }

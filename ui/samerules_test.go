@@ -46,19 +46,21 @@ var sameAs = map[string]string{
 
 	"GET /calls/{id}/files/{file}": "", // in the API also for whoever made the call
 
-	"POST /calls/{id}/approve":  "POST approvals/{id}/approve",
-	"POST /calls/{id}/confirm":  "POST approvals/{id}/approve",
-	"POST /calls/{id}/reject":   "POST approvals/{id}/reject",
-	"POST /calls/{id}/resolve":  "POST calls/{id}/resolve",
-	"POST /calls/{id}/cancel":   "", // in the API also for whoever made the call
-	"POST /calls/{id}/edit":     "POST approvals/{id}/approve",
-	"POST /calls/{id}/extend":   "POST approvals/{id}/extend",
-	"POST /calls/{id}/undo":     "",
-	"POST /calls/{id}/claim":    "POST approvals/{id}/claim",
-	"POST /calls/{id}/release":  "POST approvals/{id}/release",
-	"POST /calls/{id}/assign":   "POST approvals/{id}/assign",
-	"POST /calls/{id}/comments": "POST approvals/{id}/comments",
-	"POST /calls/{id}/seen":     "",
+	"POST /calls/{id}/approve":      "POST approvals/{id}/approve",
+	"POST /calls/{id}/confirm":      "POST approvals/{id}/approve",
+	"POST /calls/{id}/reject":       "POST approvals/{id}/reject",
+	"POST /calls/{id}/resolve":      "POST calls/{id}/resolve",
+	"POST /calls/{id}/cancel":       "", // in the API also for whoever made the call
+	"POST /calls/{id}/edit":         "POST approvals/{id}/approve",
+	"POST /calls/{id}/extend":       "POST approvals/{id}/extend",
+	"POST /calls/{id}/undo":         "",
+	"POST /calls/{id}/break-glass":  "POST approvals/{id}/approve",
+	"POST /calls/{id}/review-glass": "POST approvals/{id}/review",
+	"POST /calls/{id}/claim":        "POST approvals/{id}/claim",
+	"POST /calls/{id}/release":      "POST approvals/{id}/release",
+	"POST /calls/{id}/assign":       "POST approvals/{id}/assign",
+	"POST /calls/{id}/comments":     "POST approvals/{id}/comments",
+	"POST /calls/{id}/seen":         "",
 
 	"POST /calls/{id}/questions/{number}/approve": "POST approvals/{id}/questions/{number}/approve",
 	"POST /calls/{id}/questions/{number}/reject":  "POST approvals/{id}/questions/{number}/reject",
@@ -127,6 +129,7 @@ var sameAs = map[string]string{
 	"POST /calls/{id}/grant":         "POST grants",
 	"POST /calls/{id}/grant/preview": "POST grants/preview",
 	"GET /grants":                    "GET grants",
+	"GET /grants/suggestions":        "GET grants/suggestions",
 	"GET /grants/{id}":               "GET grants/x",
 	"POST /grants/{id}/revoke":       "POST grants/x/revoke",
 	"POST /grants/{id}/confirm":      "POST grants/x/confirm",
@@ -140,11 +143,25 @@ var sameAs = map[string]string{
 	"GET /rules/new":                  "PUT rules/x",
 	"POST /rules/new":                 "PUT rules/x",
 	"POST /rules/check":               "", // in the API also for those who may only read
+	"POST /rules/replay":              "", // likewise
 	"GET /rules/named/{name}":         "GET rules/x/history",
 	"GET /rules/named/{name}/edit":    "PUT rules/x",
 	"POST /rules/named/{name}/edit":   "PUT rules/x",
 	"POST /rules/named/{name}/delete": "DELETE rules/x",
 	"GET /rules/{form...}":            "GET rules",
+
+	"GET /policies":                      "GET policies",
+	"GET /policies/new":                  "PUT policies/x",
+	"POST /policies/new":                 "PUT policies/x",
+	"GET /policies/named/{name}":         "GET policies/x/history",
+	"GET /policies/named/{name}/edit":    "PUT policies/x",
+	"POST /policies/named/{name}/edit":   "PUT policies/x",
+	"POST /policies/named/{name}/delete": "DELETE policies/x",
+	"GET /policies/{form...}":            "GET policies",
+	"GET /changes":                       "GET changes",
+	"GET /changes/{id}":                  "GET changes/{id}",
+	"POST /changes/{id}/approve":         "POST changes/{id}/approve",
+	"POST /changes/{id}/reject":          "POST changes/{id}/reject",
 
 	"GET /connections":                  "GET connections",
 	"GET /connections/{id}":             "GET connections/{id}",
@@ -182,10 +199,20 @@ var sameAs = map[string]string{
 	"POST /settings/webhooks/{name}/test":   "POST webhooks/x/test",
 	"POST /settings/webhooks/{name}/delete": "DELETE webhooks/x",
 	"GET /settings/webhooks/{form...}":      "GET webhooks",
-	"GET /settings/holds":                   "GET legal-holds",
-	"POST /settings/holds":                  "POST legal-holds",
-	"POST /settings/holds/{id}/lift":        "POST legal-holds/x/lift",
-	"GET /settings/holds/{form...}":         "GET legal-holds",
+	"GET /teams":                            "GET teams",
+	"POST /teams/absences":                  "POST absences",
+	"POST /teams/absences/{id}/end":         "DELETE absences/{id}",
+	"POST /teams/delegations":               "POST delegations",
+	"POST /teams/delegations/{id}/end":      "DELETE delegations/{id}",
+	"POST /teams/schedules":                 "PUT teams/x/schedule",
+	"POST /teams/schedules/{name}/fetch":    "POST teams/x/schedule/fetch",
+	"POST /teams/schedules/{name}/delete":   "DELETE teams/x/schedule",
+	"GET /teams/{form...}":                  "GET teams",
+
+	"GET /settings/holds":            "GET legal-holds",
+	"POST /settings/holds":           "POST legal-holds",
+	"POST /settings/holds/{id}/lift": "POST legal-holds/x/lift",
+	"GET /settings/holds/{form...}":  "GET legal-holds",
 }
 
 // The API refuses people exactly when the dashboard does.
@@ -193,7 +220,7 @@ func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	served, err := api.New(api.Config{
-		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, OnCall: w.oncall, Control: w.control, Audit: w.db.Pool(),
 	})
 	check(t, err)
 	mux := http.NewServeMux()

@@ -126,6 +126,8 @@ func (h *house) scenes() []scene {
 		}},
 		{name: "settings", route: "GET /settings", path: "/settings"},
 		{name: "holds", route: "GET /settings/holds", path: "/settings/holds"},
+		{name: "teams", route: "GET /teams", path: "/teams", ready: "members"},
+		{name: "teams-for-reviewer", route: "GET /teams", path: "/teams", who: "jonas", ready: "members"},
 		{name: "conversations", route: "GET /conversations", path: "/conversations"},
 		{name: "conversation", route: "GET /conversations/{id}", path: "/conversations/" + h.conversationOf("parked").String()},
 		{name: "talk-new", route: "GET /conversations/new", path: "/conversations/new?agent=reception", ready: "start-form"},
@@ -191,12 +193,37 @@ func (h *house) scenes() []scene {
 			p.Click("send")
 			p.Wait("problems")
 		}},
+		{name: "policies", route: "GET /policies", path: "/policies", ready: "policy-row"},
+		{name: "policies-for-reviewer", route: "GET /policies", path: "/policies", who: "jonas", ready: "policy-row"},
+		{name: "policy", route: "GET /policies/named/{name}", path: "/policies/named/sending", ready: "version"},
+		{name: "policy-new", route: "GET /policies/new", path: "/policies/new", ready: "policy-form"},
+		{name: "policy-edit", route: "GET /policies/named/{name}/edit", path: "/policies/named/sending/edit", ready: "policy-form"},
+		{name: "policy-problem", route: "GET /policies/named/{name}/edit", path: "/policies/named/sending/edit", ready: "policy-form", said: true, do: func(p *browsertest.Page) {
+			browsertest.Eval[string](p, `document.querySelector("#f-any").value = "two of finance"`)
+			p.Click("send")
+			p.Wait("problems")
+		}},
+		{name: "call-votes", route: showCall, path: at("votes"), ready: "votes"},
+		{name: "call-voted", route: showCall, path: at("votes"), who: "jonas", ready: "take-back"},
+		{name: "call-glass-open", route: showCall, path: at("votes"), ready: "break-glass", do: func(p *browsertest.Page) {
+			p.ClickOn("[data-testid=break-glass] summary")
+		}},
+		{name: "call-glass", route: showCall, path: at("glass"), ready: "review-glass"},
+		{name: "call-glass-own", route: showCall, path: at("glass"), who: "jonas", ready: "own-glass"},
 		{name: "grant-new", route: "GET /calls/{id}/grant", path: at("parked") + "/grant", ready: "grant-form"},
 		{name: "grants", route: "GET /grants", path: "/grants", ready: "grant-row"},
 		{name: "grants-for-reviewer", route: "GET /grants", path: "/grants?all=1", who: "jonas", ready: "grant-row"},
 		{name: "plans", route: "GET /plans", path: "/plans", ready: "plan-row"},
 		{name: "plan", route: "GET /plans/{id}", path: "/plans/" + h.plan.String(), who: "jonas", ready: "plan"},
+		{name: "grant-suggestions", route: "GET /grants/suggestions", path: "/grants/suggestions", ready: "suggestions"},
 		{name: "grant", route: "GET /grants/{id}", path: "/grants/" + h.grant.String(), ready: "grant"},
+		{name: "rule-replay", route: "GET /rules/named/{name}/edit", path: "/rules/named/large-payments/edit", ready: "rule-form", do: func(p *browsertest.Page) {
+			browsertest.Eval[string](p, `document.querySelector("#f-effect").value = "deny"`)
+			p.Click("replay")
+			p.Wait("replay-result")
+		}},
+		{name: "changes", route: "GET /changes", path: "/changes", ready: "change-row"},
+		{name: "change", route: "GET /changes/{id}", path: "/changes/" + h.change.String(), ready: "decision"},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
 		{name: "sign-in-link", path: h.createLink("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},
@@ -267,7 +294,7 @@ func noScene() []string {
 	return []string{
 		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
 		// These redirect to the page that has the form.
-		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next", "GET /rules/{form...}",
+		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next", "GET /rules/{form...}", "GET /policies/{form...}", "GET /teams/{form...}",
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-var policy = regexp.MustCompile(`^default-src 'none'; script-src 'self' 'nonce-[A-Z2-7]{26}'; style-src 'self'; img-src 'self'; ` +
+var contentPolicy = regexp.MustCompile(`^default-src 'none'; script-src 'self' 'nonce-[A-Z2-7]{26}'; style-src 'self'; img-src 'self'; ` +
 	`connect-src 'self'; manifest-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; ` +
 	`require-trusted-types-for 'script'; trusted-types htmx holdpoint$`)
 
@@ -34,7 +34,7 @@ func TestEveryPageIsGuarded(t *testing.T) {
 		v.get("/calls/x"), w.visitor().get("/sign-in"), w.visitor().get("/"), v.post(callPath(id)+"/approve", url.Values{"digest": {"x"}}),
 	} {
 		csp := a.header.Get("Content-Security-Policy")
-		if !policy.MatchString(csp) || seen[csp] {
+		if !contentPolicy.MatchString(csp) || seen[csp] {
 			t.Errorf("policy %q (seen before: %v)", csp, seen[csp])
 		}
 		seen[csp] = true
@@ -147,7 +147,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 	for _, path := range []string{"/skills/" + skill.ID.String() + "/connect", callPath(id) + "/approve", callPath(id) + "/reject", "/sign-out", "/sign-in"} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
 			r := v.request(http.MethodPost, path, form, append(header, "Content-Type", "application/x-www-form-urlencoded")...)
-			if a := v.do(r); a.status != http.StatusForbidden || !policy.MatchString(a.header.Get("Content-Security-Policy")) {
+			if a := v.do(r); a.status != http.StatusForbidden || !contentPolicy.MatchString(a.header.Get("Content-Security-Policy")) {
 				t.Errorf("%s with %v: %d", path, header, a.status)
 			}
 		}

@@ -16,10 +16,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -37,6 +39,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/operate/admin"
 	"github.com/holdpoint/holdpoint/ui/operate/agents"
+	"github.com/holdpoint/holdpoint/ui/operate/changes"
 	"github.com/holdpoint/holdpoint/ui/operate/connections"
 	"github.com/holdpoint/holdpoint/ui/operate/grants"
 	"github.com/holdpoint/holdpoint/ui/operate/rules"
@@ -47,6 +50,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/search"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/static"
+	"github.com/holdpoint/holdpoint/ui/teams"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -63,10 +67,12 @@ type Config struct {
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
+	OnCall    *oncall.Service
 	Callbacks *callback.Service
 	Converse  *converse.Service
 	Exports   Exports
 	Holds     *legalhold.Service
+	Control   *dualcontrol.Service
 	Failures  *authfail.Log        // counts invalid credentials; may be nil
 	Providers []*provider.Provider // identity providers; without any, people sign in with tokens and links
 	Pool      *pgxpool.Pool        // stores sessions
@@ -110,15 +116,17 @@ type UI struct {
 	rules         *rules.Handler
 	grants        *grants.Handler
 	plans         *plans.Handler
+	changes       *changes.Handler
 	connections   *connections.Handler
 	admin         *admin.Handlers
+	teams         *teams.Handler
 }
 
 // New returns the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
 	if cfg.Calls == nil || cfg.Figures == nil || cfg.History == nil || cfg.Agents == nil || cfg.Trials == nil || cfg.Catalog == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
-		cfg.Converse == nil || cfg.Exports == nil || cfg.Holds == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Figures, History, Agents, Trials, Catalog, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Holds, Pool, Logger and Now are required")
+		cfg.Converse == nil || cfg.Exports == nil || cfg.Holds == nil || cfg.Control == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make dashboard: Calls, Figures, History, Agents, Trials, Catalog, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Holds, Control, Pool, Logger and Now are required")
 	}
 	if cfg.ProofAge == 0 {
 		cfg.ProofAge = DefaultProofAge
@@ -146,7 +154,8 @@ func New(cfg Config) (*UI, error) {
 			HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting), Icon: u.assets.URL(static.Icon192),
 		},
 		Explain: []shell.Explainer{
-			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, conversations.ExplainError, grants.ExplainError, plans.ExplainError,
+			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, changes.ExplainError, conversations.ExplainError, grants.ExplainError,
+			plans.ExplainError,
 		},
 	})
 	if u.login, err = login.New(login.Config{
@@ -193,9 +202,11 @@ func (u *UI) makeHandlers() {
 		Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, History: cfg.History, Callbacks: cfg.Callbacks, Catalog: cfg.Catalog, Discovery: cfg.Discovery,
 		Suggest: suggest, PublicURL: cfg.PublicURL,
 	})
-	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Suggest: suggest})
+	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Identity: cfg.Identity, Suggest: suggest})
+	u.teams = teams.New(teams.Config{Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, OnCall: cfg.OnCall})
 	u.plans = plans.New(plans.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
 	u.grants = grants.New(grants.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
+	u.changes = changes.New(changes.Config{Shell: u.Shell, Calls: cfg.Calls, Control: cfg.Control})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
 		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Holds: cfg.Holds, Choices: u.queue.Choices,

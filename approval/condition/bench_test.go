@@ -39,9 +39,20 @@ func BenchmarkRules(b *testing.B) {
 	for b.Loop() {
 		activation := condition.NewActivation(in)
 		for _, p := range programs {
-			if _, err := p.Match(b.Context(), activation); err != nil {
+			if _, err := p.Match(b.Context(), activation, nil); err != nil {
 				b.Fatal(p.Source(), err)
 			}
 		}
+	}
+}
+
+// One operation is one earlier call that a sum counts.
+func BenchmarkTally(b *testing.B) {
+	p := mustCompile(b, readSchema(b, `{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}`), `spent("n", "1h") > 0.0`)
+	arguments := json.RawMessage(`{"n" : 5, "currency" : "EUR", "iban" : "DE89370400440532013000", "text" : "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`)
+	tally := p.NewTally(p.Queries()[0])
+	b.ReportAllocs()
+	for b.Loop() {
+		tally.Add(tally.Read(arguments))
 	}
 }

@@ -74,8 +74,8 @@ type scope struct {
 	outer *scope
 }
 
-// find returns the innermost variable with this name, or nil.
-func (s *scope) find(name string) *scope {
+// findVariable returns the innermost variable with this name, or nil.
+func (s *scope) findVariable(name string) *scope {
 	for s != nil && s.name != name {
 		s = s.outer
 	}
@@ -85,33 +85,33 @@ func (s *scope) find(name string) *scope {
 // visitor is called with each expression and the variables of the loops around it.
 type visitor func(e ast.Expr, in *scope)
 
-// walk visits an expression and everything in it.
-func (s *Schema) walk(e ast.Expr, in *scope, visit visitor) {
+// visitExpressions visits an expression and everything in it.
+func (s *Schema) visitExpressions(e ast.Expr, in *scope, visit visitor) {
 	visit(e, in)
 	switch e.Kind() {
 	case ast.CallKind:
 		call := e.AsCall()
 		if call.IsMemberFunction() {
-			s.walk(call.Target(), in, visit)
+			s.visitExpressions(call.Target(), in, visit)
 		}
 		for _, arg := range call.Args() {
-			s.walk(arg, in, visit)
+			s.visitExpressions(arg, in, visit)
 		}
 	case ast.SelectKind:
-		s.walk(e.AsSelect().Operand(), in, visit)
+		s.visitExpressions(e.AsSelect().Operand(), in, visit)
 	case ast.ListKind:
 		for _, element := range e.AsList().Elements() {
-			s.walk(element, in, visit)
+			s.visitExpressions(element, in, visit)
 		}
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			s.walk(entry.AsMapEntry().Key(), in, visit)
-			s.walk(entry.AsMapEntry().Value(), in, visit)
+			s.visitExpressions(entry.AsMapEntry().Key(), in, visit)
+			s.visitExpressions(entry.AsMapEntry().Value(), in, visit)
 		}
 	case ast.ComprehensionKind:
 		loop := e.AsComprehension()
-		s.walk(loop.IterRange(), in, visit)
-		s.walk(loop.AccuInit(), in, visit)
+		s.visitExpressions(loop.IterRange(), in, visit)
+		s.visitExpressions(loop.AccuInit(), in, visit)
 		var item *shape
 		if list := s.shapeOf(loop.IterRange(), in); list != nil && list.kind == listKind {
 			item = list.elem
@@ -121,9 +121,9 @@ func (s *Schema) walk(e ast.Expr, in *scope, visit visitor) {
 			path += "[]"
 		}
 		body := &scope{loop.IterVar(), item, path, &scope{name: loop.AccuVar(), outer: in}}
-		s.walk(loop.LoopCondition(), body, visit)
-		s.walk(loop.LoopStep(), body, visit)
-		s.walk(loop.Result(), body.outer, visit)
+		s.visitExpressions(loop.LoopCondition(), body, visit)
+		s.visitExpressions(loop.LoopStep(), body, visit)
+		s.visitExpressions(loop.Result(), body.outer, visit)
 	default: // it has no parts: a condition cannot make objects
 	}
 }
@@ -132,7 +132,7 @@ func (s *Schema) walk(e ast.Expr, in *scope, visit visitor) {
 func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 	switch e.Kind() {
 	case ast.IdentKind:
-		if local := in.find(e.AsIdent()); local != nil {
+		if local := in.findVariable(e.AsIdent()); local != nil {
 			return local.shape
 		}
 		switch e.AsIdent() {
@@ -168,21 +168,22 @@ func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 //nolint:gochecknoglobals // a table
 var variables = []string{"args", "agent", "skill", "tool", "principal", "claimed", "now"}
 
-// readsCall reports whether an expression reads anything about the call.
+// readsCall reports whether an expression reads anything about the call, or asks about earlier ones.
 func (s *Schema) readsCall(e ast.Expr, in *scope) bool {
 	found := false
-	s.walk(e, in, func(e ast.Expr, in *scope) {
+	s.visitExpressions(e, in, func(e ast.Expr, in *scope) {
 		if e.Kind() == ast.IdentKind {
-			found = found || in.find(e.AsIdent()) == nil && slices.Contains(variables, e.AsIdent())
+			found = found || in.findVariable(e.AsIdent()) == nil && slices.Contains(variables, e.AsIdent())
 		}
+		found = found || isMemory(e)
 	})
 	if found {
 		return true
 	}
 	// A variable of a loop around the expression counts, because its items may come from the call.
-	s.walk(e, nil, func(e ast.Expr, inner *scope) {
+	s.visitExpressions(e, nil, func(e ast.Expr, inner *scope) {
 		if e.Kind() == ast.IdentKind {
-			found = found || inner.find(e.AsIdent()) == nil && in.find(e.AsIdent()) != nil
+			found = found || inner.findVariable(e.AsIdent()) == nil && in.findVariable(e.AsIdent()) != nil
 		}
 	})
 	return found
@@ -204,7 +205,7 @@ func (c *checker) checkTree(tree *ast.AST) {
 	default:
 		report(root, "the condition must be true or false, not %s", c.describeType(t.String()))
 	}
-	c.schema.walk(root, nil, func(e ast.Expr, in *scope) {
+	c.schema.visitExpressions(root, nil, func(e ast.Expr, in *scope) {
 		switch e.Kind() {
 		case ast.LiteralKind:
 			c.checkLiteral(tree, e, report)
@@ -275,7 +276,7 @@ func (c *checker) checkCall(tree *ast.AST, e ast.Expr, in *scope, report reporte
 		c.checkZone(args[0], report)
 	case isOperator(name):
 	case functionUsage[name] == "":
-		report(e, "unknown function %s%s", name, suggest(name, slices.Collect(maps.Keys(functionUsage))))
+		report(e, "unknown function %s%s", name, suggestName(name, slices.Collect(maps.Keys(functionUsage))))
 	}
 }
 
@@ -312,7 +313,7 @@ func (c *checker) checkValue(literal ast.Expr, s *shape, report reporter) {
 		return
 	}
 	if text, ok := literal.AsLiteral().(types.String); ok && !slices.Contains(s.enum, string(text)) {
-		report(literal, "%s is never %q%s", s.path, clip(string(text)), suggestText(string(text), s.enum))
+		report(literal, "%s is never %q%s", s.path, clipText(string(text)), suggestText(string(text), s.enum))
 	}
 }
 
@@ -334,7 +335,7 @@ func (c *checker) checkZone(zone ast.Expr, report reporter) {
 	}
 	text, _ := zone.AsLiteral().(types.String)
 	if _, err := loadZone(string(text)); err != nil {
-		report(zone, `unknown time zone %q: write a name such as "Europe/Berlin", or an offset such as "+02:00"`, clip(string(text)))
+		report(zone, `unknown time zone %q: write a name such as "Europe/Berlin", or an offset such as "+02:00"`, clipText(string(text)))
 	}
 }
 
@@ -344,7 +345,7 @@ func (c *checker) checkConstants(root ast.Expr, report reporter) {
 		report(root, "the condition reads nothing of the call, so it is the same for every call")
 		return
 	}
-	c.schema.walk(root, nil, func(e ast.Expr, in *scope) {
+	c.schema.visitExpressions(root, nil, func(e ast.Expr, in *scope) {
 		if e.Kind() != ast.CallKind {
 			return
 		}
@@ -379,7 +380,7 @@ type References struct {
 func listReferences(s *Schema, tree *ast.AST) References {
 	fields, functions := make(map[string]bool), make(map[string]bool)
 	inner := make(map[int64]bool) // operands of longer paths
-	s.walk(tree.Expr(), nil, func(e ast.Expr, in *scope) {
+	s.visitExpressions(tree.Expr(), nil, func(e ast.Expr, in *scope) {
 		if e.Kind() == ast.CallKind {
 			name := e.AsCall().FunctionName()
 			if functionUsage[name] != "" {
@@ -409,7 +410,7 @@ func pathOf(e ast.Expr, in *scope) (path string, operands []int64) {
 	var extend func(path string) string
 	switch e.Kind() {
 	case ast.IdentKind:
-		if local := in.find(e.AsIdent()); local != nil {
+		if local := in.findVariable(e.AsIdent()); local != nil {
 			return local.path, nil
 		}
 		if slices.Contains(variables, e.AsIdent()) {

@@ -55,6 +55,7 @@ type Program struct {
 	program    cel.Program
 	loops      bool
 	references References
+	queries    []Query
 }
 
 // Schema is the input schema of a tool, as types of conditions. It is safe for concurrent use. Conditions that are compiled with the same
@@ -87,6 +88,7 @@ func ReadSchema(schema json.RawMessage) (*Schema, error) {
 	s.env, err = base.Extend(
 		cel.CustomTypeProvider(&provider{types.NewEmptyRegistry(), s.objects}),
 		cel.Variable("args", s.root.celType()),
+		s.memoryMacros(),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("prepare conditions: %w", err)
@@ -97,7 +99,7 @@ func ReadSchema(schema json.RawMessage) (*Schema, error) {
 //nolint:gochecknoglobals // the functions and variables of all conditions, declared once
 var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 	types.LabelErrNode(1, types.NoSuchOverloadErr()) // the interpreter would label this shared error at its first use, a data race
-	options := append(declareFunctions(),
+	options := append(append(declareFunctions(), declareMemory()...),
 		cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}),
 		cel.Variable("agent", cel.StringType),
 		cel.Variable("skill", cel.StringType),
@@ -158,7 +160,7 @@ func (s *Schema) Compile(source string) (*Program, error) {
 	if err != nil {
 		return nil, &Error{[]Problem{{1, 1, err.Error()}}}
 	}
-	return &Program{source: source, root: s.root, program: program, loops: hasLoop(tree), references: listReferences(s, tree)}, nil
+	return &Program{source: source, root: s.root, program: program, loops: hasLoop(tree), references: listReferences(s, tree), queries: listQueries(tree)}, nil
 }
 
 func hasLoop(tree *ast.AST) bool {
@@ -184,12 +186,12 @@ var (
 )
 
 // Match reports whether the condition holds for a call. Everything that prevents a clear answer is an error: a value that is missing, lost
-// or of another type, a cost above [MaxCost], loops that take longer than [MaxTime].
-func (p *Program) Match(ctx context.Context, in *Activation) (bool, error) {
+// or of another type, a query without an answer, a cost above [MaxCost], loops that take longer than [MaxTime].
+func (p *Program) Match(ctx context.Context, in *Activation, known Answers) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	out, err := p.evaluate(ctx, &bindings{in, p.root})
+	out, err := p.runProgram(ctx, &bindings{in, p.root, known})
 	if err != nil {
 		return false, p.explainEvaluation(err)
 	}
@@ -200,8 +202,8 @@ func (p *Program) Match(ctx context.Context, in *Activation) (bool, error) {
 	return bool(answer), nil
 }
 
-// evaluate runs the program. Only loops look at the clock; everything else is bounded by the length of the condition and its cost.
-func (p *Program) evaluate(ctx context.Context, vars *bindings) (ref.Val, error) {
+// runProgram runs the program. Only loops look at the clock; everything else is bounded by the length of the condition and its cost.
+func (p *Program) runProgram(ctx context.Context, vars *bindings) (ref.Val, error) {
 	if !p.loops {
 		out, _, err := p.program.Eval(vars)
 		return out, err

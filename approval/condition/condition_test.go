@@ -33,7 +33,7 @@ func mustCompile(t testing.TB, s *condition.Schema, source string) *condition.Pr
 // match returns "true", "false" or the error.
 func match(t *testing.T, s *condition.Schema, source string, in *condition.Input) string {
 	t.Helper()
-	holds, err := mustCompile(t, s, source).Match(t.Context(), condition.NewActivation(in))
+	holds, err := mustCompile(t, s, source).Match(t.Context(), condition.NewActivation(in), nil)
 	switch {
 	case err != nil && holds:
 		t.Fatalf("%s: holds with the error %v", source, err)
@@ -323,7 +323,7 @@ func TestLimits(t *testing.T) {
 	in := withArguments(`{"few":[` + numbers + `]}`)
 	bounded := readSchema(t, `{"type":"object","properties":{"few":{"type":"array","maxItems":100,"items":{"type":"integer"}}}}`)
 	program := mustCompile(t, bounded, `args.few.all(a, args.few.all(b, a + b > 0))`)
-	if _, err := program.Match(t.Context(), condition.NewActivation(in)); !errors.Is(err, condition.ErrCost) && !errors.Is(err, condition.ErrTime) {
+	if _, err := program.Match(t.Context(), condition.NewActivation(in), nil); !errors.Is(err, condition.ErrCost) && !errors.Is(err, condition.ErrTime) {
 		t.Errorf("a million additions end with %v, want %v", err, condition.ErrCost)
 	}
 	for source, want := range map[string]string{
@@ -348,11 +348,11 @@ func TestLimits(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := program.Match(ended, condition.NewActivation(in)); !errors.Is(err, context.Canceled) {
+	if _, err := program.Match(ended, condition.NewActivation(in), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled evaluation ends with %v", err)
 	}
 	wide := mustCompile(t, bounded, strings.Repeat(`agent == "a" || `, 200)+`agent == "support"`)
-	if holds, err := wide.Match(t.Context(), condition.NewActivation(in)); err != nil || !holds {
+	if holds, err := wide.Match(t.Context(), condition.NewActivation(in), nil); err != nil || !holds {
 		t.Errorf("200 alternatives: %t, %v", holds, err)
 	}
 }

@@ -23,7 +23,7 @@ func ExampleSchema_Compile() {
 	}
 	for _, arguments := range []string{`{"amount":99.5,"currency":"EUR"}`, `{"amount":100.5,"currency":"EUR"}`, `{"currency":"EUR"}`} {
 		call := condition.NewActivation(&condition.Input{Arguments: json.RawMessage(arguments), Agent: "support"})
-		fmt.Println(small.Match(context.Background(), call))
+		fmt.Println(small.Match(context.Background(), call, nil))
 	}
 	// Output:
 	// true <nil>

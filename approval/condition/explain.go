@@ -51,11 +51,11 @@ func rewriteSyntax(message string) string {
 		case strings.HasPrefix(symbol, "|"):
 			return "unexpected |: write || for or"
 		case strings.ContainsAny(symbol, "“”„‘’"):
-			return "unexpected " + clip(symbol) + `: write straight quotes, "text"`
+			return "unexpected " + clipText(symbol) + `: write straight quotes, "text"`
 		case strings.HasPrefix(symbol, `"`), strings.HasPrefix(symbol, "'"):
 			return "the text has no closing quote"
 		default:
-			return "unexpected " + clip(symbol)
+			return "unexpected " + clipText(symbol)
 		}
 	}
 	if m := missingSymbol.FindStringSubmatch(message); m != nil {
@@ -93,13 +93,13 @@ func nameInput(input string) string {
 	if input == "<EOF>" {
 		return "the end of the condition"
 	}
-	return clip(input)
+	return clipText(input)
 }
 
 // explainTypes returns the problems of an expression whose types do not fit.
 func (c *checker) explainTypes(tree *ast.AST, issues *cel.Issues) *Error {
 	expressions, scopes := make(map[int64]ast.Expr), make(map[int64]*scope)
-	c.schema.walk(tree.Expr(), nil, func(e ast.Expr, in *scope) { expressions[e.ID()], scopes[e.ID()] = e, in })
+	c.schema.visitExpressions(tree.Expr(), nil, func(e ast.Expr, in *scope) { expressions[e.ID()], scopes[e.ID()] = e, in })
 	for _, issue := range issues.Errors() {
 		if e := expressions[issue.ExprID]; e != nil && isMath(e) && len(issues.Errors()) > 1 {
 			continue // the function's problem says more
@@ -146,10 +146,10 @@ func (c *checker) explainField(e ast.Expr, in *scope, field string) string {
 			if len(names) == 0 {
 				return s.path + " has no fields"
 			}
-			return s.path + " has no field " + clip(field) + suggest(field, names)
+			return s.path + " has no field " + clipText(field) + suggestName(field, names)
 		}
 	}
-	return "unknown field " + clip(field)
+	return "unknown field " + clipText(field)
 }
 
 // explainName returns the message about a name that is neither a variable nor a function.
@@ -164,7 +164,7 @@ func (c *checker) explainName(e ast.Expr, name string) string {
 		if usage := functionUsage[name]; usage != "" { // a macro with other arguments
 			return name + " must be called as " + usage
 		}
-		return "unknown function " + clip(name) + suggest(name, slices.Collect(maps.Keys(functionUsage)))
+		return "unknown function " + clipText(name) + suggestName(name, slices.Collect(maps.Keys(functionUsage)))
 	}
 	if c.schema.root.fields[name] != nil {
 		return "unknown name " + name + ": did you mean " + joinPath("args", name) + "?"
@@ -175,7 +175,7 @@ func (c *checker) explainName(e ast.Expr, name string) string {
 	case "true", "false", "null":
 		return "unknown name " + name + ": write " + strings.ToLower(name)
 	}
-	return "unknown name " + clip(name) + suggest(name, variables)
+	return "unknown name " + clipText(name) + suggestName(name, variables)
 }
 
 // explainOverload returns the message about an operator or a function whose operands do not fit.
@@ -364,31 +364,31 @@ func (c *checker) listTypes(names []string) string {
 // maxListed is the number of names that a message lists.
 const maxListed = 12
 
-// suggest returns the end of a message: the nearest name, or all names if they are few.
-func suggest(name string, names []string) string {
+// suggestName returns the end of a message: the nearest name, or all names if they are few.
+func suggestName(name string, names []string) string {
 	if nearest := findNearest(name, names); nearest != "" {
-		return ": did you mean " + clip(nearest) + "?"
+		return ": did you mean " + clipText(nearest) + "?"
 	}
 	if len(names) > maxListed {
 		return ""
 	}
 	names = slices.Sorted(slices.Values(names))
-	return ": it must be one of " + clip(strings.Join(names, ", "))
+	return ": it must be one of " + clipText(strings.Join(names, ", "))
 }
 
-// suggestText is suggest for values.
+// suggestText is suggestName for values.
 func suggestText(text string, values []string) string {
 	quoted := make([]string, len(values))
 	for i, value := range values {
 		quoted[i] = strconv.Quote(value)
 	}
 	if nearest := findNearest(text, values); nearest != "" {
-		return ": did you mean " + clip(strconv.Quote(nearest)) + "?"
+		return ": did you mean " + clipText(strconv.Quote(nearest)) + "?"
 	}
 	if len(values) > maxListed {
 		return ""
 	}
-	return ": it must be one of " + clip(strings.Join(quoted, ", "))
+	return ": it must be one of " + clipText(strings.Join(quoted, ", "))
 }
 
 // findNearest returns the name with the smallest edit distance, or "" if none is near.

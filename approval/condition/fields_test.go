@@ -44,7 +44,21 @@ func TestFields(t *testing.T) {
 	if n := strings.Count(list(string(raw)), ","); n > 500 {
 		t.Errorf("%d fields", n)
 	}
-	if common := condition.CommonFields(); !slices.Contains(common, condition.Field{Path: "principal.email", Type: "string"}) || !slices.Contains(common, condition.Field{Path: "now", Type: "timestamp"}) {
-		t.Errorf("%v", common)
+	common := condition.CommonFields()
+	for path, kind := range map[string]string{"principal.email": "string", "now": "timestamp"} {
+		if !slices.ContainsFunc(common, func(f condition.Field) bool { return f.Path == path && f.Type == kind }) {
+			t.Errorf("no %s %s: %v", path, kind, common)
+		}
+	}
+	s, err := condition.ReadSchema(json.RawMessage(`{"type":"object","properties":{"currency":{"enum":["EUR","a \"b\""]},"tags":{"type":"array","items":{"enum":["x"]}},"note":{"type":"string"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for _, f := range s.Fields() {
+		values[f.Path] = strings.Join(f.Values, " ")
+	}
+	if values["args.currency"] != `"EUR" "a \"b\""` || values["args.tags"] != `"x"` || values["args.note"] != "" {
+		t.Errorf("values: %v", values)
 	}
 }

@@ -37,6 +37,10 @@ var functionUsage = map[string]string{
 	"domain":          `domain(text)`,
 	"within":          `within(path, folder)`,
 	"writesSQL":       `writesSQL(text)`,
+	"spent":           `spent("field", "1h")`,
+	"calls":           `calls("1h")`,
+	"distinct":        `distinct("field", "1h")`,
+	"after":           `after("tool")`,
 	"size":            `size(text or list)`,
 	"has":             `has(args.field)`,
 	"all":             `list.all(item, condition)`,
@@ -85,7 +89,7 @@ func declareFunctions() []cel.EnvOption {
 		switch name := f.Name(); name {
 		case overloads.TypeConvertDyn, overloads.TypeConvertType, overloads.TypeConvertBytes, overloads.TypeConvertUint, overloads.TypeConvertBool:
 		case operators.Add, operators.Subtract, operators.Multiply, operators.Divide:
-			options = append(options, cel.Function(name, rebind(f, arithmetic[name])...))
+			options = append(options, cel.Function(name, rebindOverloads(f, arithmetic[name])...))
 		case overloads.TypeConvertDouble:
 			options = append(options, cel.Function(name,
 				cel.Overload(overloads.DoubleToDouble, []*cel.Type{cel.DoubleType}, cel.DoubleType, cel.UnaryBinding(keepValue)),
@@ -100,7 +104,7 @@ func declareFunctions() []cel.EnvOption {
 				continue
 			}
 			options = append(options, cel.FunctionDecls(f.Subset(decls.ExcludeOverloads(clock.overload))),
-				cel.Function(name, cel.MemberOverload(clock.overload, []*cel.Type{cel.TimestampType, cel.StringType}, cel.IntType, cel.BinaryBinding(clock.read))))
+				cel.Function(name, cel.MemberOverload(clock.overload, []*cel.Type{cel.TimestampType, cel.StringType}, cel.IntType, cel.BinaryBinding(clock.readPart))))
 		}
 	}
 	options = append(options, cel.Macros(cel.StandardMacros...))
@@ -248,8 +252,8 @@ func declareMathFunctions() []cel.EnvOption {
 	return options
 }
 
-// rebind returns the overloads of a function with another implementation.
-func rebind(f *decls.FunctionDecl, operate functions.BinaryOp) []cel.FunctionOpt {
+// rebindOverloads returns the overloads of a function with another implementation.
+func rebindOverloads(f *decls.FunctionDecl, operate functions.BinaryOp) []cel.FunctionOpt {
 	var options []cel.FunctionOpt
 	for _, o := range f.OverloadDecls() {
 		options = append(options, cel.Overload(o.ID(), o.ArgTypes(), o.ResultType()))
@@ -324,7 +328,7 @@ type clock struct {
 	part     func(time.Time) int
 }
 
-func (c *clock) read(at, zone ref.Val) ref.Val {
+func (c *clock) readPart(at, zone ref.Val) ref.Val {
 	t, isTime := at.(types.Timestamp)
 	name, isText := zone.(types.String)
 	if !isTime || !isText {
@@ -376,7 +380,7 @@ func loadZone(name string) (*time.Location, error) {
 		var err error
 		location, err = time.LoadLocation(name)
 		if err != nil || name == "" || name == "Local" {
-			return nil, fmt.Errorf("unknown time zone %q", clip(name))
+			return nil, fmt.Errorf("unknown time zone %q", clipText(name))
 		}
 	}
 	zones.Store(name, location)

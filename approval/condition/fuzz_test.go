@@ -22,6 +22,14 @@ func FuzzMatch(f *testing.F) {
 	for _, arguments := range []string{`{}`, `[]`, `{"amount":1,"amount":2}`, "{\"memo\":\"\xff\"}", `{"any":{"a":{"a":{"a":1e999}}}}`, `{"count":1e2,"amount":-0.0}`} {
 		f.Add(`args.amount <= 100.0 || args.count > 1`, arguments, true)
 	}
+	for _, source := range []string{
+		`spent("amount", "1h") + args.amount <= 5000.0`, `spent("count", "7d", "agent") < 10 && args.count > 0`, `calls("1m", "principal") > 3 || args.ok`,
+		`distinct("to", "1d", "tool") <= 3`, `after("mail/read_inbox") && !after("x")`, `spent("any.x", "1h") == 1 || calls("1h") in [1, 2]`,
+		`args.to.exists(a, distinct("to", "1h") > size(a)) ? spent("amount", "1h") > 1.0 : calls("1h") == 0`,
+	} {
+		f.Add(source, `{"amount":2000.5,"count":3,"to":["a"],"any":{"x":1}}`, true)
+		f.Add(source, `{"amount":1e308,"Amount":1,"count":9223372036854775807,"to":null,"any":{"x":9007199254740993}}`, false)
+	}
 	schema := readSchema(f, oracleSchema)
 	anything := readSchema(f, "")
 	f.Fuzz(func(t *testing.T, source, arguments string, isTyped bool) {
@@ -41,22 +49,33 @@ func FuzzMatch(f *testing.F) {
 		in := withArguments(arguments)
 		in.Principal = &condition.Principal{ID: "1", Groups: []string{"finance"}}
 		activation := condition.NewActivation(in)
-		holds, err := program.Match(t.Context(), activation)
-		not, notErr := opposite.Match(t.Context(), activation)
+		known := answerAll(program, arguments, arguments, `{"amount":1.5,"count":2,"to":["ada@example.com"]}`)
+		holds, err := program.Match(t.Context(), activation, known)
+		not, notErr := opposite.Match(t.Context(), activation, known)
 		if isLimit(err) || isLimit(notErr) {
 			return
 		}
 		if (err == nil) != (notErr == nil) || err == nil && holds == not || err != nil && (holds || not) {
 			t.Fatalf("%q is %t (%v), its opposite %t (%v), for %s", source, holds, err, not, notErr, arguments)
 		}
+		if blind, blindErr := program.Match(t.Context(), activation, nil); blindErr == nil && !isLimit(err) && (err != nil || blind != holds) {
+			t.Fatalf("%q is %t without earlier calls, and %t (%v) with them, for %s", source, blind, holds, err, arguments)
+		}
+		failed := condition.Answers{}
+		for q := range known {
+			failed[q] = condition.AnswerError("deleted")
+		}
+		if blind, blindErr := program.Match(t.Context(), activation, failed); len(known) > 0 && blindErr == nil && (err != nil || blind != holds) {
+			t.Fatalf("%q is %t after earlier calls that cannot be read, and %t (%v) otherwise, for %s", source, blind, holds, err, arguments)
+		}
 		if !slices.ContainsFunc(program.References().Fields, readsPrincipal) {
 			in.Principal = nil
-			without, withoutErr := program.Match(t.Context(), condition.NewActivation(in))
+			without, withoutErr := program.Match(t.Context(), condition.NewActivation(in), known)
 			if !isLimit(withoutErr) && (without != holds || (withoutErr == nil) != (err == nil)) {
 				t.Fatalf("%q depends on the principal, and does not say so: %q", source, program.References().Fields)
 			}
 		}
-		again, againErr := program.Match(t.Context(), condition.NewActivation(in))
+		again, againErr := program.Match(t.Context(), condition.NewActivation(in), known)
 		if !isLimit(againErr) && (again != holds || (againErr == nil) != (err == nil)) {
 			t.Fatalf("%q is %t (%v), then %t (%v), for %s", source, holds, err, again, againErr, arguments)
 		}

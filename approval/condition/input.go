@@ -124,14 +124,15 @@ func addShape(objects map[string]*shape, s *shape) { objects[s.typeName] = s }
 type bindings struct {
 	*Activation
 
-	root *shape
+	root    *shape
+	answers Answers
 }
 
 // ResolveName implements [cel.Activation].
 func (b *bindings) ResolveName(name string) (any, bool) {
 	switch name {
 	case "args":
-		value, err := b.root.convert(b.arguments)
+		value, err := b.root.convertNode(b.arguments)
 		if err != nil {
 			return types.WrapErr(err), true
 		}
@@ -148,6 +149,8 @@ func (b *bindings) ResolveName(name string) (any, bool) {
 		return b.claimed, true
 	case "now":
 		return b.now, true
+	case memoryVariable:
+		return &memory{types.NullValue, b.answers}, true
 	}
 	return nil, false
 }

@@ -180,8 +180,8 @@ func (n *node) describeKind() string {
 	}
 }
 
-// clip bounds a name from outside in a message.
-func clip(text string) string {
+// clipText bounds a name from outside in a message.
+func clipText(text string) string {
 	const limit = 100
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit]) + "…"

@@ -794,7 +794,7 @@ func TestHostileArguments(t *testing.T) {
 					activation := condition.NewActivation(in)
 					for i, r := range rules {
 						want := r.judge(c)
-						holds, err := programs[i].Match(t.Context(), activation)
+						holds, err := programs[i].Match(t.Context(), activation, nil)
 						got := answerOf(holds)
 						if err != nil {
 							got = fail
@@ -840,7 +840,7 @@ func TestSharedByGoroutines(t *testing.T) {
 		for range 4 {
 			group.Go(func() {
 				for _, p := range programs {
-					if holds, err := p.Match(t.Context(), activation); holds && err != nil {
+					if holds, err := p.Match(t.Context(), activation, nil); holds && err != nil {
 						t.Errorf("%s holds with the error %v", p.Source(), err)
 					}
 				}

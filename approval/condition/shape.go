@@ -117,7 +117,7 @@ func (r *schemaReader) readShape(parts []part, path string, depth int) *shape {
 	}
 	var c constraints
 	for _, p := range parts {
-		r.collect(&c, p)
+		r.collectKeywords(&c, p)
 	}
 	s := &shape{path: path, nullable: c.types["null"]}
 	alternatives := slices.DeleteFunc(slices.Sorted(maps.Keys(c.types)), func(name string) bool { return name == "null" })
@@ -193,11 +193,11 @@ func joinPath(path, name string) string {
 	if identifier.MatchString(name) && name != "in" && name != "true" && name != "false" && name != "null" {
 		return path + "." + name
 	}
-	return path + ".`" + clip(name) + "`"
+	return path + ".`" + clipText(name) + "`"
 }
 
-// collect adds a schema to the constraints.
-func (r *schemaReader) collect(c *constraints, p part) {
+// collectKeywords adds a schema to the constraints.
+func (r *schemaReader) collectKeywords(c *constraints, p part) {
 	schema, ok := p.schema.(map[string]any)
 	if !ok {
 		return // true or false
@@ -207,7 +207,7 @@ func (r *schemaReader) collect(c *constraints, p part) {
 		if !found || slices.Contains(p.refs, ref) || len(p.refs) > maxShapeDepth {
 			c.conflict = true
 		} else {
-			r.collect(c, part{target, append(slices.Clone(p.refs), ref)})
+			r.collectKeywords(c, part{target, append(slices.Clone(p.refs), ref)})
 		}
 	}
 	if _, ok := schema["$dynamicRef"]; ok {
@@ -242,7 +242,7 @@ func (r *schemaReader) collect(c *constraints, p part) {
 	}
 	if all, ok := schema["allOf"].([]any); ok {
 		for _, one := range all {
-			r.collect(c, part{one, p.refs})
+			r.collectKeywords(c, part{one, p.refs})
 		}
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
@@ -351,7 +351,7 @@ func (r *schemaReader) collectAlternatives(c *constraints, alternatives []any, r
 	null := false
 	for _, alternative := range alternatives {
 		one := &constraints{}
-		r.collect(one, part{alternative, refs})
+		r.collectKeywords(one, part{alternative, refs})
 		switch {
 		case one.conflict:
 			c.conflict = true
@@ -372,7 +372,7 @@ func (r *schemaReader) collectAlternatives(c *constraints, alternatives []any, r
 		return
 	}
 	if len(typed) == 1 {
-		c.merge(typed[0], null)
+		c.mergeConstraints(typed[0], null)
 		return
 	}
 	joined := &constraints{hasEnum: true}
@@ -398,7 +398,7 @@ func (r *schemaReader) collectAlternatives(c *constraints, alternatives []any, r
 	if !joined.hasEnum {
 		joined.enum = nil
 	}
-	c.merge(joined, null)
+	c.mergeConstraints(joined, null)
 }
 
 // joinAlternatives returns the schema of a field that several alternatives have.
@@ -425,8 +425,8 @@ func joinBound(bound, other uint64, first bool) uint64 {
 	return max(bound, other)
 }
 
-// merge adds the constraints of alternatives, and null if it is one of them.
-func (c *constraints) merge(other *constraints, null bool) {
+// mergeConstraints adds the constraints of alternatives, and null if it is one of them.
+func (c *constraints) mergeConstraints(other *constraints, null bool) {
 	if other.types != nil {
 		names := slices.Collect(maps.Keys(other.types))
 		if null || other.types["null"] {

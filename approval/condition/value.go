@@ -2,6 +2,7 @@ package condition
 
 import (
 	"strings"
+	"unicode"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -16,8 +17,8 @@ import (
 // badValue is a value that no expression may use.
 type badValue struct{ err error }
 
-// convert returns the value of a node by a shape: a value of CEL, []any or map[string]any.
-func (s *shape) convert(n *node) (any, error) {
+// convertNode returns the value of a node by a shape: a value of CEL, []any or map[string]any.
+func (s *shape) convertNode(n *node) (any, error) {
 	if n.kind == invalid {
 		return nil, newValueError("%s %s", s.path, n.bad)
 	}
@@ -25,7 +26,7 @@ func (s *shape) convert(n *node) (any, error) {
 		if s.nullable || s.kind == untyped {
 			return n.scalar, nil
 		}
-		return nil, s.mismatch(n)
+		return nil, s.newMismatch(n)
 	}
 	switch s.kind {
 	case untyped:
@@ -51,7 +52,7 @@ func (s *shape) convert(n *node) (any, error) {
 			return s.convertNested(n), nil
 		}
 	}
-	return nil, s.mismatch(n)
+	return nil, s.newMismatch(n)
 }
 
 func (s *shape) convertUntyped(n *node) (any, error) {
@@ -138,21 +139,31 @@ func (s *shape) spoilVariants(names []string, values map[string]any) {
 
 // foldName returns a key of names that some servers take for the same one.
 func foldName(name string) string {
-	return strings.NewReplacer("_", "", "-", "").Replace(foldCase(name))
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' {
+			return -1
+		}
+		return r
+	}, foldCase(name))
 }
 
 // foldCase returns a key of names that differ only in case. Some letters have more than two forms: K, k and the Kelvin sign.
-func foldCase(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+func foldCase(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		name = strings.ToUpper(name)
+	}
+	return strings.ToLower(name)
+}
 
 func (s *shape) convertElement(n *node) any {
-	value, err := s.convert(n)
+	value, err := s.convertNode(n)
 	if err != nil {
 		return badValue{err}
 	}
 	return value
 }
 
-func (s *shape) mismatch(n *node) error {
+func (s *shape) newMismatch(n *node) error {
 	return newValueError("%s must be %s, not %s", s.path, s.describeKind(), n.describeKind())
 }
 

@@ -47,13 +47,22 @@ func TestMatches(t *testing.T) {
 		{[]grant.Matcher{exact("/x/a", `1`), exact("/x/b", `2`)}, []string{`{"x":{"a":1,"b":2}}`}, []string{`{"x":{"a":1}}`, `{"x":{"a":1,"b":2,"c":3}}`, `{"x":[1,2]}`, `{"x":null}`, `{"x":{"a":1,"b":2},"y":1}`}},
 		{[]grant.Matcher{exact("/a~1b", `1`)}, []string{`{"a/b":1}`}, []string{`{"a":{"b":1}}`}},
 		{[]grant.Matcher{one(grant.OneOf, `"EUR"`, `"USD"`)}, []string{`{"x":"EUR"}`, `{"x":"USD"}`}, []string{`{"x":"GBP"}`, `{"x":["EUR"]}`, `{"x":"EURUSD"}`}},
-		{[]grant.Matcher{between("0", "100")}, []string{`{"x":0}`, `{"x":100}`, `{"x":-0}`, `{"x":1e2}`, `{"x":99.99}`, `{"x":[1,2]}`},
-			[]string{`{"x":100.00000000000001}`, `{"x":-1}`, `{"x":"50"}`, `{"x":null}`, `{"x":[]}`, `{"x":[1,101]}`, `{"x":[[1]]}`, `{"x":1e400}`, `{"x":1e-400}`, `{"x":true}`, `{}`}},
+		{
+			[]grant.Matcher{between("0", "100")},
+			[]string{`{"x":0}`, `{"x":100}`, `{"x":-0}`, `{"x":1e2}`, `{"x":99.99}`, `{"x":[1,2]}`},
+			[]string{`{"x":100.00000000000001}`, `{"x":-1}`, `{"x":"50"}`, `{"x":null}`, `{"x":[]}`, `{"x":[1,101]}`, `{"x":[[1]]}`, `{"x":1e400}`, `{"x":1e-400}`, `{"x":true}`, `{}`},
+		},
 		{[]grant.Matcher{between("", "9007199254740992")}, []string{`{"x":9007199254740992}`, `{"x":-9223372036854775808}`}, []string{`{"x":9007199254740993}`, `{"x":-9223372036854775809}`, `{"x":0.10000000000000000555}`}},
-		{[]grant.Matcher{one(grant.Domain, `"example.com"`)}, []string{`{"x":"eve@example.com"}`, `{"x":"EVE@EXAMPLE.COM"}`, `{"x":"https://example.com/a"}`, `{"x":["a@example.com","b@example.com"]}`},
-			[]string{`{"x":"eve@notexample.com"}`, `{"x":"eve@sub.example.com"}`, `{"x":"https://example.com@evil.net/"}`, `{"x":"a@example.com, b@evil.net"}`, `{"x":"example.com"}`, `{"x":["a@example.com","b@evil.net"]}`, `{"x":[]}`, `{"x":{"a":"a@example.com"}}`, `{"x":1}`}},
-		{[]grant.Matcher{one(grant.PathBelow, `"/srv/scratch"`)}, []string{`{"x":"/srv/scratch/a"}`, `{"x":"/srv/scratch/b/../a"}`},
-			[]string{`{"x":"/srv/scratch"}`, `{"x":"/srv/scratch/../x"}`, `{"x":"/srv/scratch2/a"}`, `{"x":"/srv/scratch/%2e%2e/x"}`, `{"x":"/srv/scratch/..\\x"}`, `{"x":"srv/scratch/a"}`, `{"x":"file:///srv/scratch/a"}`, `{"x":"/srv/scratch/a "}`}},
+		{
+			[]grant.Matcher{one(grant.Domain, `"example.com"`)},
+			[]string{`{"x":"eve@example.com"}`, `{"x":"EVE@EXAMPLE.COM"}`, `{"x":"https://example.com/a"}`, `{"x":["a@example.com","b@example.com"]}`},
+			[]string{`{"x":"eve@notexample.com"}`, `{"x":"eve@sub.example.com"}`, `{"x":"https://example.com@evil.net/"}`, `{"x":"a@example.com, b@evil.net"}`, `{"x":"example.com"}`, `{"x":["a@example.com","b@evil.net"]}`, `{"x":[]}`, `{"x":{"a":"a@example.com"}}`, `{"x":1}`},
+		},
+		{
+			[]grant.Matcher{one(grant.PathBelow, `"/srv/scratch"`)},
+			[]string{`{"x":"/srv/scratch/a"}`, `{"x":"/srv/scratch/b/../a"}`},
+			[]string{`{"x":"/srv/scratch"}`, `{"x":"/srv/scratch/../x"}`, `{"x":"/srv/scratch2/a"}`, `{"x":"/srv/scratch/%2e%2e/x"}`, `{"x":"/srv/scratch/..\\x"}`, `{"x":"srv/scratch/a"}`, `{"x":"file:///srv/scratch/a"}`, `{"x":"/srv/scratch/a "}`},
+		},
 		{[]grant.Matcher{one(grant.Prefix, `"https://example.com/a/"`)}, []string{`{"x":"https://example.com/a/b"}`, `{"x":"https://example.com/a/"}`}, []string{`{"x":"https://example.com/a"}`, `{"x":"https://example.com/a/../b"}`, `{"x":"https://example.com/a/%2E%2E/b"}`, `{"x":1}`}},
 		{[]grant.Matcher{one(grant.Prefix, `"Re: "`)}, []string{`{"x":"Re: a..b"}`}, []string{`{"x":"re: a"}`, `{"x":"Re:"}`}},
 		{[]grant.Matcher{one(grant.Anything)}, []string{`{"x":1}`, `{"x":null}`, `{"x":{"a":[]}}`}, []string{`{}`, `{"x":1,"y":2}`, `{"x":{"a":1,"a":2}}`}},
@@ -214,6 +223,33 @@ func TestBook(t *testing.T) {
 		spoil(&other)
 		if found := book.Find(&other, json.RawMessage(`{"x":1}`)); len(found) > 0 {
 			t.Errorf("another %s: found %v", name, found)
+		}
+	}
+}
+
+// A matcher is written as text that means the same to the reader of forms, or not at all.
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		value, want string
+		matcher     grant.Matcher
+		ok          bool
+	}{
+		{`"a"`, "a\nb", grant.Matcher{Kind: grant.OneOf, Values: raw(`"a"`, `"b"`)}, true},
+		{`1`, "1\n2.0", grant.Matcher{Kind: grant.OneOf, Values: raw(`1`, `2.0`)}, true},
+		{`["a"]`, `["a"]`, grant.Matcher{Kind: grant.OneOf, Values: raw(`["a"]`)}, true},
+		{`5`, "0..10", grant.Matcher{Kind: grant.Range, Min: "0", Max: "10"}, true},
+		{`"x"`, "/srv/a\n/srv/b", grant.Matcher{Kind: grant.PathBelow, Values: raw(`"/srv/a"`, `"/srv/b"`)}, true},
+		{`"x"`, "", grant.Matcher{Kind: grant.Anything}, true},
+		{`"a"`, "a\nnull", grant.Matcher{Kind: grant.OneOf, Values: raw(`"a"`, `null`)}, false},
+		{`"a"`, "a\n b", grant.Matcher{Kind: grant.OneOf, Values: raw(`"a"`, `" b"`)}, false},
+	} {
+		proposals, err := grant.Propose(json.RawMessage(`{"x":` + tc.value + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := tc.matcher.Format(&proposals[0]); got != tc.want || ok != tc.ok {
+			t.Errorf("%v as %q, %v; want %q, %v", tc.matcher, got, ok, tc.want, tc.ok)
 		}
 	}
 }

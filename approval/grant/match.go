@@ -185,7 +185,7 @@ func (c *compiled) matchesOne(value json.RawMessage) bool {
 			return err == nil && below
 		}
 		rest, begins := strings.CutPrefix(text, allowed)
-		return begins && !(strings.ContainsAny(allowed, `/\`) && climbs(rest))
+		return begins && (!strings.ContainsAny(allowed, `/\`) || !climbs(rest))
 	})
 }
 

@@ -217,3 +217,23 @@ func (p *Proposal) Read(kind Kind, values string) Matcher {
 	}
 	return m
 }
+
+// Format writes the values of a matcher as text that [Proposal.Read] reads. It reports false if none means the same.
+func (m *Matcher) Format(p *Proposal) (values string, ok bool) {
+	lines := make([]string, len(m.Values))
+	for i, value := range m.Values {
+		lines[i] = string(value)
+		if text, isText := textOf(value); isText && (m.Kind != OneOf || p.Value[0] == '"') {
+			lines[i] = text
+		}
+	}
+	if values = strings.Join(lines, "\n"); m.Kind == Range {
+		values = string(m.Min) + ".." + string(m.Max)
+	}
+	read := p.Read(m.Kind, values)
+	return values, read.Min == m.Min && read.Max == m.Max && slices.EqualFunc(read.Values, m.Values, func(a, b json.RawMessage) bool {
+		x, okX := canonicalize(a)
+		y, okY := canonicalize(b)
+		return okX && okY && x == y
+	})
+}

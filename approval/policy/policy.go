@@ -135,18 +135,8 @@ func (l *Line) counts(v *Voter) bool {
 	}
 	return slices.ContainsFunc(l.Teams, func(team string) bool { return slices.Contains(v.Teams, team) }) ||
 		slices.ContainsFunc(l.People, func(name string) bool {
-			return slices.ContainsFunc(v.Names, func(known string) bool { return lowerASCII(known) == lowerASCII(name) })
+			return slices.ContainsFunc(v.Names, func(known string) bool { return plain.LowerASCII(known) == plain.LowerASCII(name) })
 		})
-}
-
-// lowerASCII folds only letters of ASCII, because other scripts have look-alikes that fold to them.
-func lowerASCII(text string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, text)
 }
 
 // Asks reports whether the approval of a person counts for some line of the policy.
@@ -262,6 +252,23 @@ func Clocks(policies []Policy, timeout, validity time.Duration) (time.Duration, 
 		}
 	}
 	return cmp.Or(longest, timeout), cmp.Or(shortest, validity)
+}
+
+// CountApprovals returns the number of approvals that count and that are needed, by the alternative that has the most, or else the first one. Of
+// several policies, the one that lacks the most counts, or else the greatest.
+func CountApprovals(policies []Policy, voters []Voter) (have, needed int) {
+	for i := range policies {
+		var furthest Progress
+		for at, p := range policies[i].Measure(voters) {
+			if at == 0 || furthest.Missing() > 0 && (p.Missing() == 0 || p.Needed-p.Missing() > furthest.Needed-furthest.Missing()) {
+				furthest = p
+			}
+		}
+		if lacks := cmp.Or(cmp.Compare(furthest.Missing(), needed-have), cmp.Compare(furthest.Needed, needed)); i == 0 || lacks > 0 {
+			have, needed = furthest.Needed-furthest.Missing(), furthest.Needed
+		}
+	}
+	return have, needed
 }
 
 // AllowBreakGlass reports whether one reviewer may approve a call alone that has all of these policies.

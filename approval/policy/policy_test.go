@@ -1,8 +1,8 @@
 package policy_test
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +84,7 @@ func TestMeasureIsAMaximum(t *testing.T) {
 					in = append(in, team)
 				}
 			}
-			voters = append(voters, voter(fmt.Sprint(i), in...))
+			voters = append(voters, voter(strconv.Itoa(i), in...))
 		}
 		var lines []policy.Line
 		for range next(3) + 1 {

@@ -64,19 +64,49 @@ func (b *Book) Prepare(ctx context.Context, rules []*Rule, schema Schema) *Prepa
 	return p
 }
 
-// Apply returns those of the rules that match a call of the tool, and those that failed, in their order.
-func (p *Prepared) Apply(ctx context.Context, in *condition.Input) []Applied {
+// Memory has the answers to what conditions ask about earlier calls, by the name of the rule.
+type Memory map[string]condition.Answers
+
+// Ask is a rule whose condition has no answer for a call without knowing earlier calls.
+type Ask struct {
+	Rule    *Rule
+	Program *condition.Program
+}
+
+// FindAsks returns the rules whose answer for a call of the tool depends on earlier calls. A condition that is true or false whatever they
+// were, such as one whose other part is false, is none of them.
+func (p *Prepared) FindAsks(ctx context.Context, in *condition.Input) []Ask {
+	var asks []Ask
+	var call *condition.Activation
+	for i, r := range p.rules {
+		program := p.compiled[i].program
+		if program == nil || len(program.Queries()) == 0 {
+			continue
+		}
+		if call == nil {
+			call = condition.NewActivation(in)
+		}
+		if _, err := program.Match(ctx, call, nil); err != nil {
+			asks = append(asks, Ask{r, program})
+		}
+	}
+	return asks
+}
+
+// Apply returns those of the rules that match a call of the tool, and those that failed, in their order. A condition that needs an answer that
+// memory does not have fails.
+func (p *Prepared) Apply(ctx context.Context, in *condition.Input, memory Memory) []Applied {
 	var applied []Applied
 	var call *condition.Activation // decoded for all conditions
 	for i, r := range p.rules {
-		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, Grants: r.Grants, policy: r.Policy}
+		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, policy: r.Policy, Grants: r.Grants}
 		if r.When != "" {
 			if call == nil {
 				call = condition.NewActivation(in)
 			}
 			holds, err := false, p.compiled[i].err
 			if err == nil {
-				holds, err = p.compiled[i].program.Match(ctx, call)
+				holds, err = p.compiled[i].program.Match(ctx, call, memory[r.Name])
 			}
 			switch {
 			case err != nil:

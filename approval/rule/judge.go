@@ -26,6 +26,13 @@ type Applied struct {
 // Parks reports whether the rule made the call wait for an approval.
 func (a *Applied) Parks() bool { return a.Mode == Enforce && (a.Failure != "" || a.Effect == Park) }
 
+// Enforce returns the rule as if it had been enforced. spec is what it says.
+func (a *Applied) Enforce(spec *Spec) Applied {
+	enforced := *a
+	enforced.Mode, enforced.message, enforced.highRisk, enforced.policy = Enforce, spec.Message, spec.HighRisk, spec.Policy
+	return enforced
+}
+
 // ListPolicies returns the names of the policies that parked calls have to meet by the rules that were applied, without repetitions.
 func ListPolicies(applied []Applied) []string {
 	var names []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/pattern"
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
@@ -42,8 +43,8 @@ func Modes() []Mode { return []Mode{Enforce, Shadow, Off} }
 // Spec is a rule as operators write it.
 type Spec struct {
 	Name string `json:"name"`
-	// Agents, Skills and Tools are names, in which * stands for any characters. A call must match one of each list; an empty list matches
-	// all. Tools have the names that their server uses.
+	// Agents, Skills and Tools are names, in which * stands for any characters. A call must match one of each list; nil matches all. Tools have
+	// the names that their server uses.
 	Agents []string `json:"agents,omitempty"`
 	Skills []string `json:"skills,omitempty"`
 	Tools  []string `json:"tools,omitempty"`
@@ -67,6 +68,9 @@ type Rule struct {
 	Revision int64
 }
 
+// all is the name that matches every name.
+const all = "*"
+
 // Limits of rules.
 const (
 	MaxMessage  = 500 // characters
@@ -74,15 +78,15 @@ const (
 	maxPattern  = 256 // bytes
 )
 
-// Normalize returns the spec with defaults filled in and empty lists removed.
+// Normalize returns the spec with defaults filled in. A list that names everything has nothing else.
 func (s Spec) Normalize() Spec {
 	if s.Mode == "" {
 		s.Mode = Enforce
 	}
 	s.When = strings.TrimSpace(s.When)
 	for _, list := range []*[]string{&s.Agents, &s.Skills, &s.Tools} {
-		if len(*list) == 0 || slices.Contains(*list, "*") {
-			*list = nil
+		if slices.Contains(*list, all) {
+			*list = []string{all}
 		}
 	}
 	return s
@@ -102,6 +106,7 @@ func (s Spec) Check() []fault.Field {
 		field string
 		names []string
 	}{{"agents", s.Agents}, {"skills", s.Skills}, {"tools", s.Tools}} {
+		check(list.names == nil || len(list.names) > 0, list.field, `must be omitted, or ["*"] for all: an empty list matches nothing`)
 		check(len(list.names) <= MaxPatterns, list.field, fmt.Sprintf("must be at most %d names", MaxPatterns))
 		for i, name := range list.names {
 			check(name != "" && len(name) <= maxPattern && !hasControl(name), fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("must be a name of 1 to %d bytes without control characters, in which * stands for any characters", maxPattern))
@@ -114,11 +119,19 @@ func (s Spec) Check() []fault.Field {
 	check(!strings.ContainsRune(s.Message, 0), "message", "must be text without NUL")
 	check(!s.HighRisk || s.Effect == Allow, "high_risk", "must be omitted: only a rule with effect allow has it")
 	check(!s.Grants || s.Effect == Park, "grants", "must be omitted: only a rule with effect park has it")
+	isScoped := s.Agents != nil || s.Skills != nil || s.Tools != nil || s.When != ""
+	check(s.Effect != Allow || isScoped, "skills", `must name skills: a rule with effect allow that has neither names nor a condition allows every call. Write ["*"] if that is meant`)
 	check(s.Policy == "" || s.Effect == Park, "policy", "must be omitted: only a rule with effect park has a policy")
 	check(s.Policy == "" || plain.IsName(s.Policy), "policy", "must be the name of a policy")
 	check(len(s.When) <= condition.MaxSource, "when", fmt.Sprintf("must be at most %d bytes", condition.MaxSource))
 	check(!strings.ContainsRune(s.When, 0), "when", "must be text without NUL")
 	return invalid
+}
+
+// JudgesAs reports whether two rules match the same calls and have the same effect on them. Their modes and messages may differ.
+func (s Spec) JudgesAs(other *Spec) bool {
+	return slices.Equal(s.Agents, other.Agents) && slices.Equal(s.Skills, other.Skills) && slices.Equal(s.Tools, other.Tools) &&
+		s.When == other.When && s.Effect == other.Effect && s.HighRisk == other.HighRisk && s.Policy == other.Policy && s.Grants == other.Grants
 }
 
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
@@ -128,38 +141,16 @@ type Subject struct{ Agent, Skill, Tool string }
 
 // Covers reports whether the rule is about calls of the subject. The condition may still not hold for one of them.
 func (s Spec) Covers(of Subject) bool {
-	return matchesAny(s.Agents, of.Agent) && matchesAny(s.Skills, of.Skill) && matchesAny(s.Tools, of.Tool)
+	return pattern.MatchesAny(s.Agents, of.Agent) && pattern.MatchesAny(s.Skills, of.Skill) && pattern.MatchesAny(s.Tools, of.Tool)
 }
 
 // CoversSkill is [Spec.Covers] for the calls of any agent and tool.
-func (s Spec) CoversSkill(skill string) bool { return matchesAny(s.Skills, skill) }
+func (s Spec) CoversSkill(skill string) bool { return pattern.MatchesAny(s.Skills, skill) }
+
+// CoversAgent is [Spec.Covers] for the calls of any skill and tool.
+func (s Spec) CoversAgent(agent string) bool { return pattern.MatchesAny(s.Agents, agent) }
 
 // CoversTool is [Spec.Covers] for the calls of any agent.
 func (s Spec) CoversTool(skill, tool string) bool {
-	return matchesAny(s.Skills, skill) && matchesAny(s.Tools, tool)
-}
-
-func matchesAny(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
-}
-
-// matches compares a name with a pattern in which * stands for any characters.
-func matches(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	rest, ok := strings.CutPrefix(name, parts[0])
-	if !ok {
-		return false
-	}
-	last := parts[len(parts)-1]
-	for _, part := range parts[1 : len(parts)-1] {
-		at := strings.Index(rest, part)
-		if at < 0 {
-			return false
-		}
-		rest = rest[at+len(part):]
-	}
-	return len(rest) >= len(last) && strings.HasSuffix(rest, last)
+	return pattern.MatchesAny(s.Skills, skill) && pattern.MatchesAny(s.Tools, tool)
 }

@@ -69,6 +69,37 @@ func TestCheckNamesTheField(t *testing.T) {
 	}
 }
 
+// An empty list is refused, and so is a rule that allows every call unless it says so.
+func TestWideAllowIsExplicit(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spec rule.Spec
+		want string
+	}{
+		"nothing":         {rule.Spec{Effect: rule.Allow}, "skills"},
+		"all skills":      {rule.Spec{Effect: rule.Allow, Skills: []string{"*"}}, ""},
+		"a condition":     {rule.Spec{Effect: rule.Allow, When: "args.n < 5"}, ""},
+		"a tool":          {rule.Spec{Effect: rule.Allow, Tools: []string{"get_*"}}, ""},
+		"a blank":         {rule.Spec{Effect: rule.Allow, When: " \n"}, "skills"},
+		"parking all":     {rule.Spec{Effect: rule.Park}, ""},
+		"no agents":       {rule.Spec{Effect: rule.Park, Agents: []string{}}, "agents"},
+		"no names at all": {rule.Spec{Effect: rule.Deny, Agents: []string{}, Skills: []string{}, Tools: []string{}}, "agents skills tools"},
+	} {
+		tc.spec.Name = "r"
+		var fields []string
+		for _, f := range tc.spec.Normalize().Check() {
+			fields = append(fields, f.Name)
+		}
+		if got := strings.Join(fields, " "); got != tc.want {
+			t.Errorf("%s: invalid are %q, want %q", name, got, tc.want)
+		}
+	}
+	star := rule.Spec{Skills: []string{"a", "*"}}.Normalize()
+	if !slices.Equal(star.Skills, []string{"*"}) || !star.Covers(rule.Subject{Agent: "x", Skill: "y", Tool: "z"}) {
+		t.Errorf("all skills: %+v", star)
+	}
+}
+
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, valid := range map[string]bool{"small-payments": true, "2_of.3": true, "..": false, "-x": false, "": false, "ä": false, strings.Repeat("a", plain.MaxName+1): false} {
@@ -203,7 +234,7 @@ func TestProgramsOfReusedRevisions(t *testing.T) {
 	t.Cleanup(programs.Close)
 	for when, want := range map[string]int{`args.n == 1`: 1, `args.n == 2`: 0} {
 		book := rule.NewBook(1, []rule.Rule{{Spec: rule.Spec{Name: "r", When: when, Effect: rule.Allow, Mode: rule.Enforce}, Revision: 1}}, nil, programs)
-		applied := book.Prepare(t.Context(), book.Find(rule.Subject{}), rule.Schema{}).Apply(t.Context(), &condition.Input{Arguments: []byte(`{"n":1}`)})
+		applied := book.Prepare(t.Context(), book.Find(rule.Subject{}), rule.Schema{}).Apply(t.Context(), &condition.Input{Arguments: []byte(`{"n":1}`)}, nil)
 		if len(applied) != want {
 			t.Errorf("%s: %+v, want %d rules that match", when, applied, want)
 		}

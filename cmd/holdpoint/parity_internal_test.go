@@ -76,8 +76,15 @@ var twins = map[string]twin{
 
 	"POST /rules/new":                 {operation: "setRule", command: "rules set"},
 	"POST /rules/check":               {operation: "checkRule", command: "rules check"},
+	"POST /rules/replay":              {operation: "replayRule", command: "rules replay"},
 	"POST /rules/named/{name}/edit":   {operation: "setRule", command: "rules set"},
 	"POST /rules/named/{name}/delete": {operation: "deleteRule", command: "rules delete"},
+
+	"POST /policies/new":                 {operation: "setPolicy", command: "policies set"},
+	"POST /policies/named/{name}/edit":   {operation: "setPolicy", command: "policies set"},
+	"POST /policies/named/{name}/delete": {operation: "deletePolicy", command: "policies delete"},
+	"POST /changes/{id}/approve":         {operation: "approveChange", command: "changes approve"},
+	"POST /changes/{id}/reject":          {operation: "rejectChange", command: "changes reject"},
 
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 
@@ -107,8 +114,16 @@ var twins = map[string]twin{
 	"POST /settings/webhooks":               {operation: "createWebhook", command: "webhooks create"},
 	"POST /settings/webhooks/{name}/test":   {operation: "testWebhook", command: "webhooks test"},
 	"POST /settings/webhooks/{name}/delete": {operation: "deleteWebhook", command: "webhooks delete"},
-	"POST /settings/holds":                  {operation: "setHold", command: "holds set"},
-	"POST /settings/holds/{id}/lift":        {operation: "liftHold", command: "holds lift"},
+	"POST /teams/absences":                  {operation: "createAbsence", command: "away set"},
+	"POST /teams/absences/{id}/end":         {operation: "endAbsence", command: "away end"},
+	"POST /teams/delegations":               {operation: "createDelegation", command: "teams delegate"},
+	"POST /teams/delegations/{id}/end":      {operation: "endDelegation", command: "teams end-delegation"},
+	"POST /teams/schedules":                 {operation: "setSchedule", command: "teams schedule"},
+	"POST /teams/schedules/{name}/fetch":    {operation: "fetchSchedule", command: "teams fetch-schedule"},
+	"POST /teams/schedules/{name}/delete":   {operation: "deleteSchedule", command: "teams delete-schedule"},
+
+	"POST /settings/holds":           {operation: "setHold", command: "holds set"},
+	"POST /settings/holds/{id}/lift": {operation: "liftHold", command: "holds lift"},
 }
 
 // Operators can do everything in the dashboard, over the API and on the command line.

@@ -29,7 +29,7 @@ func (c keyCheck) Reseal(ctx context.Context, tx pgx.Tx) (int, error) {
 
 // resealers are all owners of encrypted values.
 func resealers(rt *runtime.Runtime, box *secret.Box) []resealer {
-	return []resealer{rt.Agents, rt.OAuth, rt.Notify, rt.Callbacks, keyCheck{box}}
+	return []resealer{rt.Agents, rt.Control, rt.OAuth, rt.Notify, rt.OnCall, rt.Callbacks, keyCheck{box}}
 }
 
 // resealSecrets encrypts secrets with the primary key that another key encrypted, each owner's rows in one transaction. The

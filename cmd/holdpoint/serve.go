@@ -64,6 +64,9 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.BoolVar(&settings.AfterRestore, "after-restore", false,
 		"mark approved and executing calls unknown at this start: the database was restored, or lost commits in a failover")
 	flags.BoolVar(&settings.AllowSelfApproval, "allow-self-approval", false, "let people decide calls made on their own behalf")
+	flags.BoolVar(&settings.DualControl, "dual-control", false, "let changes that loosen, such as auto_approve, wait for a second operator")
+	flags.BoolVar(&settings.SeparateRoles, "separate-roles", false, "let nobody be operator and reviewer; of two roles, the later one does not count")
+	flags.BoolVar(&settings.TokensOff, "no-person-tokens", false, "switch personal tokens off: people sign in with the identity provider only")
 	flags.BoolVar(&settings.AsyncOutcomes, "async-outcomes", false,
 		"answer auto-approved calls before their outcome is on the database's disk: faster, and a crash of the database may forget outcomes")
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")

@@ -56,6 +56,9 @@ type serverSettings struct {
 	Getenv             func(string) string // has secrets that the file of providers refers to
 	MaxConns           int
 	AllowSelfApproval  bool
+	DualControl        bool
+	SeparateRoles      bool
+	TokensOff          bool
 	AfterRestore       bool
 	AsyncOutcomes      bool
 	Stdio              cli.Stdio
@@ -138,6 +141,9 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if s.vouching, err = s.settings.Providers.Open(settings.Getenv, surroundings); err != nil {
 		return nil, err
 	}
+	if s.settings.TokensOff && len(s.vouching) == 0 {
+		return nil, errors.New("--no-person-tokens: must be off without an identity provider (--oidc-config): nobody could sign in")
+	}
 	if s.issuing, err = s.settings.TokenIssuers.Open(settings.Getenv, surroundings); err != nil {
 		return nil, err
 	}
@@ -197,6 +203,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		PersonTokenTTL: s.settings.PersonTokenTTL, AgentKeyTTL: s.settings.AgentKeyTTL,
 		Issuers: s.issuerURLs(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
+		DualControl: s.settings.DualControl, SeparateRoles: s.settings.SeparateRoles, TokensOff: s.settings.TokensOff,
 		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge, MaxGrantTime: s.settings.MaxGrantTime,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
@@ -206,11 +213,12 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		return err
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Holds: rt.Retention.Holds, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
+		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, OnCall: rt.OnCall, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Holds: rt.Retention.Holds, Control: rt.Control, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now, ProofAge: s.settings.HighRiskMaxAge,
 		Server: ui.Server{ // the settings that operators can see
 			Version: s.version, DataDir: s.settings.DataDir, EmbeddedDatabase: s.db.Embedded(),
 			Stdio: s.settings.Programs.On, StdioAllow: s.settings.Programs.Lines(), StdioFromDashboard: s.settings.StdioFromDashboard,
+			DualControl: s.settings.DualControl, SeparateRoles: s.settings.SeparateRoles, TokensOff: s.settings.TokensOff,
 			AllowSelfApproval: s.settings.AllowSelfApproval, TrustedHosts: s.settings.Outward.TrustedHosts, Ages: rt.Retention.Ages,
 		},
 	})

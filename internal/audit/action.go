@@ -108,6 +108,14 @@ const (
 	PlanRevoked   Action = "plan.revoked"
 )
 
+// The actions on changes that wait for a second operator.
+const (
+	ChangeProposed Action = "change.proposed"
+	ChangeApproved Action = "change.approved"
+	ChangeRejected Action = "change.rejected"
+	ChangeStale    Action = "change.stale" // the thing had changed since the proposal
+)
+
 // The actions on approval policies. The subject is a policy's id, which follows from its name.
 const (
 	PolicyCreated Action = "policy.created"
@@ -121,6 +129,7 @@ const (
 	PersonFirst             Action = "person.first" // a person took over from the bootstrap token
 	PersonClaimed           Action = "person.claimed"
 	PersonGranted           Action = "person.granted"
+	PersonLimited           Action = "person.limited" // the calls that a reviewer may decide
 	PersonBlocked           Action = "person.blocked"
 	PersonUnblocked         Action = "person.unblocked"
 	PersonLinked            Action = "person.linked"
@@ -138,6 +147,10 @@ const (
 	PushSubscriptionCreated Action = "push_subscription.created"
 	PushSubscriptionDeleted Action = "push_subscription.deleted"
 	AuthenticationFailed    Action = "authentication.failed"
+	AbsenceCreated          Action = "absence.created"
+	AbsenceEnded            Action = "absence.ended"
+	DelegationCreated       Action = "delegation.created"
+	DelegationEnded         Action = "delegation.ended"
 	CallsExported           Action = "calls.exported"
 	AuditExported           Action = "audit.exported"
 )
@@ -172,6 +185,9 @@ const (
 	CallbackResent         Action = "callback.resent"
 	WebhookCreated         Action = "webhook.created"
 	WebhookDeleted         Action = "webhook.deleted"
+	// The subject is a team's schedule, whose id follows from the team's name.
+	ScheduleSet     Action = "schedule.set"
+	ScheduleDeleted Action = "schedule.deleted"
 )
 
 // The actions on the lifetime of records.
@@ -204,9 +220,10 @@ func (a Action) About() string {
 		return "skill"
 	case AgentCreated, AgentUpdated, AgentDeleted, AgentKeyCreated, AgentKeyRevoked, AssignmentCreated, AssignmentUpdated, AssignmentDeleted:
 		return KindAgent
-	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
+	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonLimited, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
 		TokenCreated, TokenRevoked, SessionCreated, SessionReauthenticated, SessionEnded, SignInLinkCreated, SignInLinkUsed,
-		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported, PersonExported, PersonErased:
+		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported, PersonExported, PersonErased,
+		AbsenceCreated, AbsenceEnded, DelegationCreated, DelegationEnded:
 		return KindPerson
 	case ConversationStarted, ConversationRelisted, ConversationForked, ConversationStopped, ConversationEnded,
 		ResourceRead, ResourceDenied, ResourceSubscribed, PromptGot:
@@ -216,7 +233,8 @@ func (a Action) About() string {
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
 		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
 		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed,
-		PlanSubmitted, PlanApproved, PlanRejected, PlanCancelled, PlanRevoked, PolicyCreated, PolicyUpdated, PolicyDeleted:
+		PlanSubmitted, PlanApproved, PlanRejected, PlanCancelled, PlanRevoked,
+		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted, ChangeProposed, ChangeApproved, ChangeRejected, ChangeStale:
 		return a.Noun()
 	}
 	return ""

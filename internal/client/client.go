@@ -230,7 +230,7 @@ func (c *Client) exchange(request *http.Request, read func(*http.Response) error
 	if at, err := time.Parse(time.RFC3339, response.Header.Get("Holdpoint-Token-Expires")); err == nil && c.TokenEnds != nil {
 		c.TokenEnds(at)
 	}
-	if response.StatusCode < http.StatusMultipleChoices {
+	if response.StatusCode < http.StatusMultipleChoices && !isProblem(response) {
 		return read(response)
 	}
 	text, err := c.readBody(response)
@@ -238,6 +238,11 @@ func (c *Client) exchange(request *http.Request, read func(*http.Response) error
 		return err
 	}
 	return readProblem(response, text)
+}
+
+// isProblem reports whether an answer is a problem. One has the status 202: a change that waits for a second operator.
+func isProblem(response *http.Response) bool {
+	return strings.HasPrefix(response.Header.Get("Content-Type"), "application/problem+json")
 }
 
 // unreachableError names the server that could not be reached, without the repetition in url.Error.

@@ -90,6 +90,8 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Access, error
 		load = s.loadBootstrap
 	case !secret.PersonalToken.Is(token):
 		return Access{}, ErrUnauthenticated
+	case s.tokensOff:
+		return Access{}, fmt.Errorf("%w: %w", ErrUnauthenticated, ErrTokensOff)
 	}
 	return s.accessByToken.Get(ctx, hash, func(ctx context.Context) (Access, error) { return load(ctx, hash) })
 }
@@ -107,6 +109,9 @@ func (s *Service) Recheck(ctx context.Context, credential string) (Access, error
 	if n, err := hex.Decode(hash[:], []byte(credential)); err != nil || n != len(hash) || len(credential) != 2*len(hash) {
 		return Access{}, ErrUnauthenticated
 	}
+	if s.tokensOff {
+		return Access{}, ErrUnauthenticated
+	}
 	return s.accessByToken.Get(ctx, hash, func(ctx context.Context) (Access, error) { return s.loadToken(ctx, hash) })
 }
 
@@ -119,7 +124,14 @@ func (s *Service) loadToken(ctx context.Context, hash secret.Hash) (Access, erro
 		return Access{}, fmt.Errorf("authenticate person: %w", err)
 	}
 	t := found[0]
-	return Access{Person: t.Person, Roles: t.Roles, Agents: t.Agents, Credential: hex.EncodeToString(hash[:]), token: t.ID, Ends: t.ExpiresAt}, nil
+	roles, err := s.separateRoles(ctx, s.pool, t.Person.ID, t.Roles)
+	if err == nil && len(roles) == 0 {
+		err = ErrUnauthenticated
+	}
+	if err != nil {
+		return Access{}, err
+	}
+	return Access{Person: t.Person, Roles: roles, Agents: t.Agents, Credential: hex.EncodeToString(hash[:]), token: t.ID, Ends: t.ExpiresAt}, nil
 }
 
 // defaultAgents returns the agents of a credential that names none: all for an operator, who manages them, and none for a

@@ -14,7 +14,12 @@ type Announcements struct {
 	First *Person
 	// Ends is when the first token of a person expires, if that is within [EndingSoon].
 	Ends map[uuid.UUID]time.Time
+	// Changes is the number of changes that wait for a second operator.
+	Changes int
 }
+
+// HasDualControl reports whether changes that loosen wait for a second operator.
+func (s *Service) HasDualControl() bool { return s.control.IsOn() }
 
 // Announcements returns the announcements. From the cache.
 func (s *Service) Announcements(ctx context.Context) (Announcements, error) {
@@ -25,6 +30,9 @@ func (s *Service) Announcements(ctx context.Context) (Announcements, error) {
 		case err == nil:
 			found.First = &first
 		case !errors.Is(err, ErrNotFound):
+			return Announcements{}, err
+		}
+		if found.Changes, err = s.control.CountPending(ctx); err != nil {
 			return Announcements{}, err
 		}
 		tokens, err := s.EndingTokens(ctx, uuid.Nil)

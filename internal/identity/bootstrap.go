@@ -39,11 +39,16 @@ func (s *Service) loadBootstrap(ctx context.Context, _ secret.Hash) (Access, err
 	if blocked, err := s.Blocked(ctx, person.ID); err != nil || blocked {
 		return Access{}, errors.Join(err, ErrUnauthenticated)
 	}
-	return Access{Person: person, Roles: bootstrapRoles(), Agents: []string{AnyAgent}, Credential: Bootstrap}, nil
+	return Access{Person: person, Roles: s.bootstrapRoles(), Agents: []string{AnyAgent}, Credential: Bootstrap}, nil
 }
 
 // bootstrapRoles returns the roles of the bootstrap token.
-func bootstrapRoles() []Role { return []Role{Operator, Reviewer} }
+func (s *Service) bootstrapRoles() []Role {
+	if s.separate {
+		return []Role{Operator}
+	}
+	return []Role{Operator, Reviewer}
+}
 
 // CreateFirstToken makes a personal token for the first person: the holder of the bootstrap token, under a name of their own.
 // From then on the two are linked as the same person. Errors: [ErrNotFirst], [ErrOtherPerson] if the access is not of the
@@ -53,7 +58,7 @@ func (s *Service) CreateFirstToken(ctx context.Context, access Access, name stri
 		return NewToken{}, fmt.Errorf("create token for %q: %w", name, ErrOtherPerson)
 	}
 	if len(roles) == 0 {
-		roles = bootstrapRoles()
+		roles = s.bootstrapRoles()
 	}
 	roles, agents, err := validGrant(name, roles, agents)
 	if err != nil {

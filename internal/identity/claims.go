@@ -93,10 +93,15 @@ func (s *Service) recordClaims(ctx context.Context, claims Claims, invitation st
 			return err
 		}
 		if invitation != "" && !errors.Is(person.refused, ErrBlocked) {
-			if err := redeemForSignIn(ctx, tx, invitation, claims, person.id); err != nil {
+			if err := s.redeemForSignIn(ctx, tx, invitation, claims, person.id); err != nil {
 				return err
 			}
 			person.changed, person.refused = true, nil
+		}
+		if person.changed {
+			if err := noteSoleRole(ctx, tx, person.id); err != nil {
+				return err
+			}
 		}
 		if person.changed {
 			if err := registry.Notify(ctx, tx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
@@ -31,6 +32,8 @@ type Invitation struct {
 	Email      string
 	Roles      []Role
 	Agents     []string // that the person may act as
+	Limit      *Limit   // of the calls that they may decide as a reviewer; nil: all
+	Waits      bool     // for a second operator; it cannot be redeemed before
 	InvitedBy  uuid.UUID
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
@@ -52,6 +55,7 @@ type NewInvitation struct {
 	Name, Issuer, Subject, Email string
 	Roles                        []Role
 	Agents                       []string
+	Limit                        *Limit
 	TTL                          time.Duration // zero: [DefaultInvitationTTL]
 }
 
@@ -76,7 +80,15 @@ var (
 // Invite makes an invitation and returns its secret, which is shown once. A local person who exists is invited again only by
 // their first inviter. Errors: *[fault.InvalidError], *[KnownError].
 func (s *Service) Invite(ctx context.Context, by audit.Actor, n NewInvitation) (Invitation, string, error) {
-	if err := n.checkFields(s.issuers); err != nil {
+	err := n.checkFields(s.issuers)
+	switch {
+	case err != nil:
+	case n.Issuer == "" && s.tokensOff:
+		err = ErrTokensOff
+	default:
+		err = s.checkRoles(n.Roles)
+	}
+	if err != nil {
 		return Invitation{}, "", fmt.Errorf("invite %q: %w", n.Name, err)
 	}
 	id, err := uuid.NewV7()
@@ -91,10 +103,13 @@ func (s *Service) Invite(ctx context.Context, by audit.Actor, n NewInvitation) (
 				return err
 			}
 		}
-		if made, err = postgres.CollectOne(ctx, tx, scanInvitation, `INSERT INTO invitations AS i (id, secret_hash, hint, name, issuer, subject, email, roles, agents, invited_by, expires_at)
-			VALUES ($1, $2, $3, $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, holdpoint_now() + $11 * interval '1 microsecond')
+		if made, err = postgres.CollectOne(ctx, tx, scanInvitation, `INSERT INTO invitations AS i (id, secret_hash, hint, name, issuer, subject, email, roles, agents, invited_by, expires_at, review_limit)
+			VALUES ($1, $2, $3, $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, holdpoint_now() + $11 * interval '1 microsecond', $12)
 			RETURNING `+invitationColumns, id, c.Hash[:], c.Hint, n.Name, n.Issuer, n.Subject, n.Email, n.Roles, n.Agents,
-			postgres.OrNull(by.ID), n.TTL.Microseconds()); err != nil {
+			postgres.OrNull(by.ID), n.TTL.Microseconds(), n.Limit); err != nil {
+			return err
+		}
+		if _, err := s.proposeInvitation(ctx, tx, by, &made); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, made.auditEvent(by, audit.InvitationCreated))
@@ -110,6 +125,10 @@ func (n *NewInvitation) checkFields(issuers []string) (err error) {
 	if n.Roles, n.Agents, err = validGrant(n.Name, n.Roles, n.Agents); err != nil {
 		return err
 	}
+	if err := n.Limit.check(); err != nil {
+		return err
+	}
+	n.Limit = n.Limit.normalize()
 	if n.TTL == 0 {
 		n.TTL = DefaultInvitationTTL
 	}
@@ -210,6 +229,9 @@ func (s *Service) Redeem(ctx context.Context, credential string) (NewToken, erro
 		if err := s.endCredentials(ctx, tx, by, person.ID); err != nil {
 			return NewToken{}, err
 		}
+		if err := limitInvited(ctx, tx, &i, person.ID); err != nil {
+			return NewToken{}, err
+		}
 		return s.insertToken(ctx, tx, by, person, i.Roles, i.Agents)
 	})
 	if err != nil {
@@ -219,12 +241,12 @@ func (s *Service) Redeem(ctx context.Context, credential string) (NewToken, erro
 }
 
 // redeemForSignIn redeems an invitation for a person who has signed in with an identity provider.
-func redeemForSignIn(ctx context.Context, tx pgx.Tx, credential string, c Claims, person uuid.UUID) error {
+func (s *Service) redeemForSignIn(ctx context.Context, tx pgx.Tx, credential string, c Claims, person uuid.UUID) error {
 	i, err := openInvitation(ctx, tx, credential)
 	if err != nil {
 		return err
 	}
-	match := i.Subject != "" && i.Subject == c.Subject || i.Email != "" && lowerASCII(i.Email) == lowerASCII(c.Email)
+	match := i.Subject != "" && i.Subject == c.Subject || i.Email != "" && plain.LowerASCII(i.Email) == plain.LowerASCII(c.Email)
 	switch {
 	case i.Issuer == "" || i.Issuer != c.Issuer || !match:
 		return ErrInvitedOther
@@ -249,7 +271,25 @@ func redeemForSignIn(ctx context.Context, tx pgx.Tx, credential string, c Claims
 	if err != nil {
 		return err
 	}
+	if err := limitInvited(ctx, tx, &i, person); err != nil {
+		return err
+	}
+	if err := s.checkSeparate(ctx, tx, person); err != nil {
+		return err
+	}
 	return recordRedemption(ctx, tx, &i, by)
+}
+
+// limitInvited gives a person the limit of an invitation, unless they have one.
+func limitInvited(ctx context.Context, tx pgx.Tx, i *Invitation, person uuid.UUID) error {
+	if i.Limit == nil {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `UPDATE people SET review_limit = $2 WHERE id = $1 AND review_limit IS NULL`, person, i.Limit)
+	if err != nil {
+		return fmt.Errorf("limit invited person %s: %w", person, err)
+	}
+	return nil
 }
 
 // openInvitation locks and returns the invitation of a secret.
@@ -273,16 +313,6 @@ func recordRedemption(ctx context.Context, tx pgx.Tx, i *Invitation, by audit.Ac
 	event := i.auditEvent(by, audit.InvitationRedeemed)
 	event.Data["person"] = by.ID
 	return audit.Write(ctx, tx, event)
-}
-
-// lowerASCII changes only ASCII letters: folding others could equate two different addresses.
-func lowerASCII(text string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, text)
 }
 
 // RevokeInvitation revokes an invitation that has not been redeemed. Error: [ErrNotFound].
@@ -334,17 +364,17 @@ func (i *Invitation) auditCredential() audit.Credential {
 	return audit.Credential{Kind: audit.Invitation, ID: i.ID.String()}
 }
 
-const invitationColumns = `i.id, i.hint, i.name, coalesce(i.issuer, ''), coalesce(i.subject, ''), coalesce(i.email, ''), i.roles, i.agents,
+const invitationColumns = `i.review_limit, i.waits, i.id, i.hint, i.name, coalesce(i.issuer, ''), coalesce(i.subject, ''), coalesce(i.email, ''), i.roles, i.agents,
 	coalesce(i.invited_by, '00000000-0000-0000-0000-000000000000'), i.created_at, i.expires_at, i.redeemed_at,
 	coalesce(i.redeemed_by, '00000000-0000-0000-0000-000000000000'), i.revoked_at`
 
 // invitationOpenSQL is the condition that an invitation i can be redeemed.
-const invitationOpenSQL = `i.redeemed_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > holdpoint_now()
+const invitationOpenSQL = `i.redeemed_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > holdpoint_now() AND NOT i.waits
 	AND NOT EXISTS (SELECT FROM people WHERE people.id = i.invited_by AND people.blocked_at IS NOT NULL)`
 
 func scanInvitation(row pgx.CollectableRow) (Invitation, error) {
 	var i Invitation
-	err := row.Scan(&i.ID, &i.Hint, &i.Name, &i.Issuer, &i.Subject, &i.Email, &i.Roles, &i.Agents,
+	err := row.Scan(&i.Limit, &i.Waits, &i.ID, &i.Hint, &i.Name, &i.Issuer, &i.Subject, &i.Email, &i.Roles, &i.Agents,
 		&i.InvitedBy, &i.CreatedAt, &i.ExpiresAt, &i.RedeemedAt, &i.RedeemedBy, &i.RevokedAt)
 	return i, err
 }

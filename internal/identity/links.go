@@ -49,12 +49,13 @@ func Same(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (bool, error
 type Ties struct {
 	Same     bool        // operators declared them to be the same
 	Inviters []uuid.UUID // the [Inviters] of the second
+	Limit    *Limit      // of the second as a reviewer; nil: none
 }
 
 // QueueTies adds the read of the ties of two people to a batch. a is an SQL expression in which $3 is arg; NULL if only the inviters of b
 // are asked for.
 func QueueTies(batch *pgx.Batch, a string, arg any, b uuid.UUID, into *Ties) {
-	batch.Queue(`SELECT coalesce(`+canonicalSQL(a)+` = `+canonicalSQL("$1")+`, false), ARRAY(`+invitersSQL+`)`, b, LocalIssuer, arg).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(`SELECT coalesce(`+canonicalSQL(a)+` = `+canonicalSQL("$1")+`, false), ARRAY(`+invitersSQL+`), (SELECT review_limit FROM people WHERE id = $1)`, b, LocalIssuer, arg).Query(func(rows pgx.Rows) (err error) {
 		if *into, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Ties]); err != nil {
 			return fmt.Errorf("compare people: %w", err)
 		}
@@ -113,7 +114,7 @@ func (s *Service) Links(ctx context.Context, people []uuid.UUID) (map[uuid.UUID]
 }
 
 // Link declares that a person is the same as another, whose connections they use from then on. Errors: [ErrNotFound],
-// [ErrSelfLink], *[fault.InvalidError].
+// [ErrSelfLink], [ErrBothRoles], *[fault.InvalidError].
 func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UUID) error {
 	if person == same {
 		return fault.Invalid("same_as", "must be another person")
@@ -141,6 +142,9 @@ func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UU
 			ON CONFLICT (person_id) DO UPDATE SET same_as = excluded.same_as, linked_by = excluded.linked_by, linked_at = holdpoint_now()`,
 			person, same, postgres.OrNull(by.ID))
 		if err != nil {
+			return err
+		}
+		if err := s.checkSeparate(ctx, tx, person); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: audit.PersonLinked, Subject: person, Data: map[string]any{"same_as": same}})

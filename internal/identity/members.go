@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -27,6 +28,7 @@ type Member struct {
 	ClaimedTeams    []string
 	GrantedTeams    []string
 	GrantedAgents   []string // that they may act as, besides those of their roles; from an operator
+	LostRole        Role     // that does not count, because roles are separate on this server; empty: all count
 	SignedInAt      *time.Time
 	BlockedAt       *time.Time // when all their credentials became invalid; nil: they are not blocked
 	Sessions        int        // valid sessions
@@ -87,7 +89,12 @@ func (s *Service) queryMembers(ctx context.Context, db postgres.Querier, where s
 	}
 	for i := range members {
 		if m := &members[i]; s.bootstrap != nil && m.Issuer == LocalIssuer && m.Subject == Bootstrap {
-			m.CredentialRoles = bootstrapRoles()
+			m.CredentialRoles = s.bootstrapRoles()
+		}
+		if s.separate {
+			if members[i].LostRole, err = readLostRole(ctx, db, members[i].ID); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return members, nil
@@ -105,6 +112,7 @@ type MemberChange struct {
 	Roles   *[]Role   // granted
 	Teams   *[]string // granted
 	Agents  *[]string // granted
+	Limit   *Limit    // of the calls that they may decide; without names: none
 	Blocked *bool
 	// Was holds the grants that the operator saw. If they have changed since, the result is [ErrChanged]. Nil: not compared.
 	Was *Grants
@@ -131,7 +139,7 @@ var (
 )
 
 // ChangeMember changes the grants of a person, or blocks or unblocks them. It takes effect at once in every process. Errors:
-// [ErrNotFound], [ErrSelf], [ErrSelfGrant], [ErrLastOperator], [ErrChanged], *[fault.InvalidError].
+// [ErrNotFound], [ErrSelf], [ErrSelfGrant], [ErrLastOperator], [ErrChanged], [ErrBothRoles], *[fault.InvalidError], *[dualcontrol.WaitsError] if the change waits for a second operator.
 func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
 	if err := change.checkFields(); err != nil {
 		return Member{}, fmt.Errorf("change person %s: %w", id, err)
@@ -140,10 +148,14 @@ func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID
 		return Member{}, fmt.Errorf("change person %s: %w", id, ErrSelf)
 	}
 	var changed Member
+	var waits *dualcontrol.Change
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		changed, err = s.changeMember(ctx, tx, by, id, change)
+		changed, waits, err = s.changeMember(ctx, tx, by, id, change)
 		return err
 	})
+	if err == nil {
+		err = waits.AsError()
+	}
 	if err != nil {
 		return Member{}, fmt.Errorf("change person %s: %w", id, err)
 	}
@@ -152,20 +164,30 @@ func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID
 }
 
 // changeMember makes the change under a lock, since two operators could remove each other's role at the same time.
-func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
+func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, id uuid.UUID, change MemberChange) (Member, *dualcontrol.Change, error) {
 	if _, err := tx.Exec(ctx, peopleLock); err != nil {
-		return Member{}, err
+		return Member{}, nil, err
 	}
 	was, err := s.readMember(ctx, tx, id)
 	if err != nil {
-		return Member{}, err
+		return Member{}, nil, err
 	}
 	if g := change.Was; g != nil && (!slices.Equal(unionSorted(g.Roles), unionSorted(was.GrantedRoles)) || !slices.Equal(unionSorted(g.Teams), unionSorted(was.GrantedTeams))) {
-		return Member{}, ErrChanged
+		return Member{}, nil, ErrChanged
 	}
 	if err := s.checkGrant(ctx, tx, by, was, change); err != nil {
-		return Member{}, err
+		return Member{}, nil, err
 	}
+	waits, err := s.proposeGrant(ctx, tx, by, &was, change)
+	if err != nil || waits != nil {
+		return was, waits, err
+	}
+	changed, err := s.storeChange(ctx, tx, by, was, change)
+	return changed, nil, err
+}
+
+// storeChange makes a change that may be made. The caller holds the lock.
+func (s *Service) storeChange(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, change MemberChange) (Member, error) {
 	before, err := s.countOperators(ctx, tx)
 	if err != nil {
 		return Member{}, err
@@ -181,13 +203,24 @@ func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, i
 	if before > 0 && after == 0 {
 		return Member{}, ErrLastOperator
 	}
+	if change.Roles != nil && addsAny(*change.Roles, was.GrantedRoles) || change.Blocked != nil && !*change.Blocked {
+		if err := s.checkSeparate(ctx, tx, was.ID); err != nil {
+			return Member{}, err
+		}
+	}
+	if err := noteSoleRole(ctx, tx, was.ID); err != nil {
+		return Member{}, err
+	}
 	if err := errors.Join(audit.Write(ctx, tx, events...), registry.Notify(ctx, tx)); err != nil {
 		return Member{}, err
 	}
-	return s.readMember(ctx, tx, id)
+	return s.readMember(ctx, tx, was.ID)
 }
 
 func (c *MemberChange) checkFields() error {
+	if err := c.Limit.check(); err != nil {
+		return err
+	}
 	if c.Roles != nil {
 		for _, role := range *c.Roles {
 			if role != Reviewer && role != Operator {
@@ -218,7 +251,9 @@ func (c *MemberChange) checkFields() error {
 // checkGrant refuses people who would add grants to themselves, or to people whose identity is tied to theirs. The first
 // person may, with the bootstrap token, until there is a second operator.
 func (s *Service) checkGrant(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, change MemberChange) error {
-	added := change.Roles != nil && addsAny(*change.Roles, was.GrantedRoles) || change.Agents != nil && addsAny(*change.Agents, was.GrantedAgents)
+	after := grantsOf(&was)
+	after = change.applyTo(after)
+	added := !was.Limit.Contains(after.Limit) || change.Roles != nil && addsAny(*change.Roles, was.GrantedRoles) || change.Agents != nil && addsAny(*change.Agents, was.GrantedAgents)
 	if by.Kind != audit.KindPerson || !added {
 		return nil
 	}
@@ -245,29 +280,23 @@ func applyChange(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, cha
 	record := func(action audit.Action, data map[string]any) {
 		events = append(events, audit.Event{Actor: by, Action: action, Subject: was.ID, Data: data})
 	}
-	roles, teams, agents := was.GrantedRoles, was.GrantedTeams, was.GrantedAgents
-	if change.Agents != nil {
-		agents = unionSorted(*change.Agents)
+	before := grantsOf(&was)
+	after := change.applyTo(before)
+	if !slices.Equal(after.Roles, before.Roles) || !slices.Equal(after.Teams, before.Teams) || !slices.Equal(after.Agents, before.Agents) {
+		record(audit.PersonGranted, map[string]any{"roles": after.Roles, "teams": after.Teams, "agents": after.Agents})
 	}
-	if change.Roles != nil {
-		roles = unionSorted(*change.Roles)
+	if after.Limit.String() != before.Limit.String() {
+		record(audit.PersonLimited, map[string]any{"limit": after.Limit, "before": before.Limit})
 	}
-	if change.Teams != nil {
-		teams = unionSorted(*change.Teams)
-	}
-	if !slices.Equal(roles, was.GrantedRoles) || !slices.Equal(teams, was.GrantedTeams) || !slices.Equal(agents, was.GrantedAgents) {
-		record(audit.PersonGranted, map[string]any{"roles": roles, "teams": teams, "agents": agents})
-	}
-	blocked := was.BlockedAt != nil
-	if change.Blocked != nil && *change.Blocked != blocked {
-		blocked = *change.Blocked
-		record(map[bool]audit.Action{true: audit.PersonBlocked, false: audit.PersonUnblocked}[blocked], nil)
+	if after.Blocked != before.Blocked {
+		record(map[bool]audit.Action{true: audit.PersonBlocked, false: audit.PersonUnblocked}[after.Blocked], nil)
 	}
 	if len(events) == 0 {
 		return nil, nil
 	}
 	_, err := tx.Exec(ctx, `UPDATE people SET granted_roles = $2, granted_teams = $3,
-		blocked_at = CASE WHEN $4 THEN coalesce(blocked_at, holdpoint_now()) END, granted_agents = $5 WHERE id = $1`, was.ID, roles, teams, blocked, agents)
+		blocked_at = CASE WHEN $4 THEN coalesce(blocked_at, holdpoint_now()) END, granted_agents = $5, review_limit = $6 WHERE id = $1`,
+		was.ID, after.Roles, after.Teams, after.Blocked, after.Agents, after.Limit)
 	return events, err
 }
 

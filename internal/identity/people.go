@@ -38,6 +38,8 @@ type Person struct {
 	InvitedBy uuid.UUID
 	// First: the holder of the bootstrap token created this person for themselves.
 	First bool
+	// Limit is of the calls that the person may decide as a reviewer. Nil: all.
+	Limit *Limit
 }
 
 // Verified reports whether the person's identity rests on more than the word of one inviter.
@@ -96,6 +98,29 @@ func (s *Service) Named(ctx context.Context, name string) ([]uuid.UUID, error) {
 		ids[i] = people[i].ID
 	}
 	return ids, nil
+}
+
+// FindNamed returns, by name, the people with this e-mail address, or without one, with this name, subject or id. Blocked people are left
+// out. Names are not unique: use it to ask people, never to identify a person.
+func FindNamed(ctx context.Context, db postgres.Querier, names []string) (map[string][]uuid.UUID, error) {
+	found := map[string][]uuid.UUID{}
+	if len(names) == 0 {
+		return found, nil
+	}
+	rows, _ := db.Query(ctx, `SELECT n.name, p.id FROM unnest($1::text[]) AS n (name) JOIN people p ON p.blocked_at IS NULL
+			AND (lower(p.email) = lower(n.name) OR (p.name = n.name OR p.subject = n.name OR p.id::text = n.name)
+				AND NOT EXISTS (SELECT FROM people e WHERE e.blocked_at IS NULL AND lower(e.email) = lower(n.name)))
+		GROUP BY n.name, p.id ORDER BY n.name, p.id`, names)
+	var name string
+	var id uuid.UUID
+	_, err := pgx.ForEachRow(rows, []any{&name, &id}, func() error {
+		found[name] = append(found[name], id)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find people by their names: %w", err)
+	}
+	return found, nil
 }
 
 // maxNamesContaining bounds the people that [Service.NamesContaining] returns.
@@ -157,9 +182,16 @@ func isBlocked(ctx context.Context, db postgres.Querier, id uuid.UUID) (bool, er
 
 // Standing says whether people and their credentials are still valid.
 type Standing struct {
-	Blocked []uuid.UUID // those of the people who are blocked
-	Revoked bool        // a personal token, used directly or through a session, is revoked
-	Demoted bool        // the deciding person is no longer a reviewer
+	Blocked []uuid.UUID         // those of the people who are blocked
+	Revoked bool                // a personal token, used directly or through a session, is revoked
+	Demoted bool                // the deciding person is no longer a reviewer
+	Limits  map[uuid.UUID]Limit // of those of the people who have one
+}
+
+// Covers reports whether the limit of a person, as a reviewer, includes a call.
+func (s *Standing) Covers(person uuid.UUID, scope Scope) bool {
+	limit, limited := s.Limits[person]
+	return !limited || limit.Covers(scope)
 }
 
 // QueueStanding queues a query for the standing of people, of the credential that decided on a call, and of the credential
@@ -180,9 +212,10 @@ func QueueStanding(batch *pgx.Batch, people []uuid.UUID, decided audit.Credentia
 			AND (id = ANY($2::uuid || `+audit.FirstCredential("$3", "$4")+`) OR id IN (SELECT token_id FROM person_sessions
 				WHERE id = ANY($5::uuid || `+audit.FirstCredential("$3", "$6")+`)))),
 		EXISTS (SELECT FROM person_sessions s JOIN people p ON p.id = s.person_id
-			WHERE s.id = $5 AND s.method <> $7 AND NOT $8 = ANY(s.roles || p.claimed_roles || p.granted_roles))`,
+			WHERE s.id = $5 AND s.method <> $7 AND NOT $8 = ANY(s.roles || p.claimed_roles || p.granted_roles)),
+		(SELECT jsonb_object_agg(id, review_limit) FROM people WHERE id = ANY($1) AND review_limit IS NOT NULL)`,
 		people, token, call, audit.PersonalToken, session, audit.BrowserSession, ByToken, Reviewer).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&into.Blocked, &into.Revoked, &into.Demoted)
+		return row.Scan(&into.Blocked, &into.Revoked, &into.Demoted, &into.Limits)
 	})
 }
 
@@ -255,7 +288,7 @@ func validName(name string) error {
 
 const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), coalesce(p.verified_email, ''), p.created_at,
 	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
-	coalesce(p.invited_by, '00000000-0000-0000-0000-000000000000'), p.first`
+	coalesce(p.invited_by, '00000000-0000-0000-0000-000000000000'), p.first, p.review_limit`
 
 func collectPeople(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]Person, error) {
 	people, err := postgres.Collect(ctx, db, scanPerson, sql, args...)
@@ -272,7 +305,7 @@ func scanPerson(row pgx.CollectableRow) (Person, error) {
 }
 
 func (p *Person) scanTargets() []any {
-	return []any{&p.ID, &p.Issuer, &p.Subject, (*shownText)(&p.Name), (*shownText)(&p.Email), &p.VerifiedEmail, &p.CreatedAt, &p.Teams, &p.InvitedBy, &p.First}
+	return []any{&p.ID, &p.Issuer, &p.Subject, (*shownText)(&p.Name), (*shownText)(&p.Email), &p.VerifiedEmail, &p.CreatedAt, &p.Teams, &p.InvitedBy, &p.First, &p.Limit}
 }
 
 // shownText is stored text from outside, read for display: invisible characters become escapes.

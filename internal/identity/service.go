@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -34,6 +35,12 @@ type Config struct {
 	TokenTTL time.Duration
 	// SessionsKept is how long the row of an ended session is kept. Zero: 24 hours.
 	SessionsKept time.Duration
+	// SeparateRoles: operator and reviewer are never one person.
+	SeparateRoles bool
+	// TokensOff: personal tokens do not work, and none is made.
+	TokensOff bool
+	// Control keeps roles that wait for a second operator. Nil: none wait.
+	Control *dualcontrol.Service
 	// SessionsEnded is called with sessions in the transaction that ends them. Nil: nothing is called.
 	SessionsEnded func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
 	Logger        *slog.Logger
@@ -47,6 +54,9 @@ type Service struct {
 	bootstrap       *secret.Hash // nil: no bootstrap token
 	issuers         []string
 	tokenTTL        time.Duration
+	separate        bool
+	tokensOff       bool
+	control         *dualcontrol.Service
 	sessionsKept    time.Duration
 	now             func() time.Time
 	sessionsEnded   func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
@@ -57,6 +67,7 @@ type Service struct {
 	vouched         *registry.Memory[vouchedKey, uuid.UUID]
 	names           *registry.Memory[struct{}, nameIndex]
 	announcements   *registry.Memory[struct{}, Announcements]
+	duties          *registry.Memory[uuid.UUID, Duty]
 
 	caches []interface { // all of the above
 		Drop()
@@ -78,6 +89,10 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		pool: cfg.Pool, log: cfg.Logger, now: cfg.Now, issuers: append([]string{}, cfg.Issuers...),
 		sessionsEnded: cfg.SessionsEnded, changedSignal: make(chan struct{}),
+		separate: cfg.SeparateRoles, tokensOff: cfg.TokensOff, control: cfg.Control,
+	}
+	if s.control != nil {
+		s.registerChanges()
 	}
 	s.accessByToken = newCache[secret.Hash, Access](s)
 	s.accessBySession = newCache[uuid.UUID, Access](s)
@@ -85,6 +100,7 @@ func New(cfg Config) (*Service, error) {
 	s.links = newCache[struct{}, map[uuid.UUID]uuid.UUID](s)
 	s.announcements = newCache[struct{}, Announcements](s)
 	s.names = newCache[struct{}, nameIndex](s)
+	s.duties = newCache[uuid.UUID, Duty](s)
 	s.vouched = newCache[vouchedKey, uuid.UUID](s)
 	s.tokenTTL, s.sessionsKept = cmp.Or(cfg.TokenTTL, DefaultTokenTTL), cmp.Or(cfg.SessionsKept, lifetime.DefaultSessions)
 	if cfg.BootstrapToken != "" {

@@ -153,18 +153,23 @@ func (s *Service) loadSession(ctx context.Context, id uuid.UUID) (Access, error)
 	}
 	access := Access{Person: st.person, Agents: st.agents, Session: id, Method: st.method}
 	switch { // a session that a token began has exactly the rights of the token, so a stolen token gives no more
+	case st.method == ByToken && st.token != nil && s.tokensOff:
+		return Access{}, ErrUnauthenticated
 	case st.method == ByToken && st.token != nil:
 		access.Roles, access.token, access.Ends = st.own, *st.token, *st.ends
 	case st.method == ByToken:
 		if s.bootstrap == nil || !bytes.Equal(st.boot, s.bootstrap[:]) {
 			return Access{}, ErrUnauthenticated // the bootstrap token has changed
 		}
-		access.Roles, access.Agents = bootstrapRoles(), []string{AnyAgent}
+		access.Roles, access.Agents = s.bootstrapRoles(), []string{AnyAgent}
 	case st.method == ByProvider && !slices.Contains(s.issuers, st.person.Issuer):
 		return Access{}, ErrUnauthenticated // the provider is no longer configured
 	default:
 		access.Roles = unionSorted(st.own, st.claimed, st.granted)
 		access.Agents = unionSorted(defaultAgents(access.Roles), st.agents)
+	}
+	if access.Roles, err = s.separateRoles(ctx, s.pool, st.person.ID, access.Roles); err != nil {
+		return Access{}, err
 	}
 	if len(access.Roles) == 0 {
 		return Access{}, ErrUnauthenticated

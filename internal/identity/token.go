@@ -51,6 +51,8 @@ var (
 	ErrOtherPerson = errors.New("you cannot make a token for another person: invite them")
 	// ErrNotFirst: the bootstrap token makes a token for only one person.
 	ErrNotFirst = errors.New("the bootstrap token makes a token only for the first person, and only until there is a second operator")
+	// ErrTokensOff: people have no personal tokens on this server.
+	ErrTokensOff = errors.New("personal tokens are switched off on this server (--no-person-tokens): sign in with the identity provider")
 	// ErrBootstrap: the bootstrap token's person has no personal tokens.
 	ErrBootstrap = errors.New("the bootstrap token has no personal tokens: name yourself, the first person, with person (holdpoint token create --person NAME)")
 )
@@ -128,6 +130,12 @@ func (s *Service) createToken(ctx context.Context, name string, insert func(tx p
 }
 
 func (s *Service) insertToken(ctx context.Context, tx pgx.Tx, by audit.Actor, person Person, roles []Role, agents []string) (NewToken, error) {
+	if s.tokensOff {
+		return NewToken{}, ErrTokensOff
+	}
+	if err := s.checkRoles(roles); err != nil {
+		return NewToken{}, err
+	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return NewToken{}, err
@@ -138,6 +146,9 @@ func (s *Service) insertToken(ctx context.Context, tx pgx.Tx, by audit.Actor, pe
 		VALUES ($1, $2, $3, $4, $5, $6, holdpoint_now() + $7 * interval '1 microsecond') RETURNING expires_at`,
 		id, person.ID, c.Hash[:], c.Hint, roles, agents, s.tokenTTL.Microseconds()).Scan(&made.ExpiresAt)
 	if err != nil {
+		return NewToken{}, err
+	}
+	if err := s.checkSeparate(ctx, tx, person.ID); err != nil {
 		return NewToken{}, err
 	}
 	return made, audit.Write(ctx, tx, audit.Event{

@@ -324,8 +324,8 @@ func (t *turn) settleNotices(ctx context.Context, tx pgx.Tx, s state) error {
 
 func callsAndKinds(events []Event) (calls []uuid.UUID, kinds []string) {
 	calls, kinds = make([]uuid.UUID, len(events)), make([]string, len(events))
-	for i, e := range events {
-		calls[i], kinds[i] = e.CallID, string(e.Kind)
+	for i := range events {
+		calls[i], kinds[i] = events[i].CallID, events[i].key()
 	}
 	return calls, kinds
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +23,7 @@ type Kind string
 // The kinds of events.
 const (
 	Parked     Kind = "parked"      // a call is pending
-	Escalated  Kind = "escalated"   // half of its time is over: a second team is asked
+	Escalated  Kind = "escalated"   // a step of its escalation is taken: more teams or people are asked
 	NoReviewer Kind = "no_reviewer" // a call is pending that no one may decide
 	Asked      Kind = "asked"       // during a call, a question of its server is pending
 	Decided    Kind = "decided"     // the call is no longer pending: decided, expired or cancelled
@@ -35,9 +36,22 @@ type Event struct {
 	Agent       string    `json:"agent"`
 	Skill       string    `json:"skill"`
 	Tool        string    `json:"tool"`
-	Team        string    `json:"team,omitempty"` // that is asked; empty: every team
+	Team        string    `json:"team,omitempty"`  // that is asked; empty: every team, or People
+	Teams       []string  `json:"teams,omitempty"` // that the call was given to, for the limits of reviewers
 	Deadline    time.Time `json:"deadline"`
 	PrincipalID uuid.UUID `json:"principal_id"` // uuid.Nil: none
+
+	Step   int         `json:"step,omitempty"`   // of an escalation, from 1
+	Whole  bool        `json:"whole,omitempty"`  // all members of the team are asked, also if one of them is on call
+	People []uuid.UUID `json:"people,omitempty"` // who are asked, if no team is
+}
+
+// key tells the event from others of its call. One target is told of each once.
+func (e Event) key() string {
+	if e.Step > 1 {
+		return string(e.Kind) + ":" + strconv.Itoa(e.Step)
+	}
+	return string(e.Kind)
 }
 
 const (
@@ -118,7 +132,7 @@ func (k Kind) rankOf() int { return slices.Index([]Kind{Parked, Escalated, NoRev
 func newestByCall(events []Event, waiting []uuid.UUID) []Event {
 	byCall := make(map[uuid.UUID]Event, len(waiting))
 	for _, e := range events {
-		if known, ok := byCall[e.CallID]; !ok || e.Kind.rankOf() > known.Kind.rankOf() {
+		if known, ok := byCall[e.CallID]; !ok || cmp.Or(cmp.Compare(e.Kind.rankOf(), known.Kind.rankOf()), cmp.Compare(e.Step, known.Step)) > 0 {
 			byCall[e.CallID] = e
 		}
 	}

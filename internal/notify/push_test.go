@@ -273,6 +273,59 @@ func TestWhoIsPushed(t *testing.T) {
 	}
 }
 
+// TestWhoIsPushedAtAMoment: whoever is on call is notified first, or their substitute too; a step that names the team asks all of it, and a
+// later step notifies again.
+func TestWhoIsPushedAtAMoment(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trustHost)
+	people := map[string]uuid.UUID{
+		"ann": w.newPerson("ann", reviewer, "blue"), "ben": w.newPerson("ben", reviewer, "blue"), "cem": w.newPerson("cem", reviewer),
+		"dan": w.newPerson("dan", reviewer), "eva": w.newPerson("eva", reviewer),
+	}
+	w.people.Invalidate()
+	for name, id := range people {
+		check(t, w.subscribe(id, newBrowser(t).newSubscription(service.URL+"/"+name)))
+	}
+	now := time.Now()
+	_, err := w.people.AddAbsence(t.Context(), w.by, identity.NewAbsence{Person: people["ann"], Substitute: people["cem"], Ends: now.Add(2 * time.Hour)})
+	check(t, err)
+	_, err = w.people.Delegate(t.Context(), w.by, identity.NewDelegation{Team: "blue", Person: people["dan"], Ends: now.Add(2 * time.Hour)})
+	check(t, err)
+	onCall := []identity.Shift{{Starts: now.Add(-time.Hour), Ends: now.Add(time.Hour), Names: [][]string{{"Ann"}}}}
+	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error { return identity.ReplaceShifts(t.Context(), tx, "blue", onCall) }))
+	parked := w.parkCalls(1, func(e *notify.Event) { e.Team = "blue" })[0]
+	seen := map[string]int{}
+	want := func(what string, e notify.Event, names ...string) {
+		t.Helper()
+		w.queueEvents(e)
+		w.waitForIdle()
+		var got []string
+		for name := range people {
+			if n := len(service.messagesTo("/" + name)); n > seen[name] {
+				got = append(got, name)
+				seen[name] = n
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, names) {
+			t.Errorf("%s: %v, want %v", what, got, names)
+		}
+	}
+	step := func(n int, change func(e *notify.Event)) notify.Event {
+		e := parked
+		e.Kind, e.Step = notify.Escalated, n
+		change(&e)
+		return e
+	}
+	want("who is on call, and the substitute", parked, "ann", "cem")
+	want("the whole team", step(1, func(e *notify.Event) { e.Whole = true }), "ann", "ben", "cem", "dan")
+	want("a person and the substitute", step(2, func(e *notify.Event) { e.Team, e.People = "", []uuid.UUID{people["ann"]} }), "ann", "cem")
+	want("nobody who is known", step(3, func(e *notify.Event) { e.Team = "green" }), "ann", "ben", "cem", "dan", "eva")
+	want("of whom the call is", w.parkCalls(1, func(e *notify.Event) { e.Team, e.PrincipalID = "blue", people["ann"] })[0], "cem")
+	w.db.MoveClock("3 hours")
+	want("nobody is on call or stands in", w.parkCalls(1, func(e *notify.Event) { e.Team = "blue" })[0], "ann", "ben")
+}
+
 func TestWhoMayDecideTheirOwnIsPushed(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)

@@ -129,20 +129,13 @@ func (s *Service) browsersFor(ctx context.Context, tx pgx.Tx, reviewers []identi
 	if err != nil || len(of) == 0 {
 		return nil, err
 	}
-	people := make([]uuid.UUID, 0, len(reviewers)+len(news))
-	for _, r := range reviewers {
-		people = append(people, r.Person)
-	}
-	for _, e := range news {
-		people = append(people, e.PrincipalID)
-	}
-	sames, err := identity.Sames(ctx, tx, people)
+	who, err := readAudience(ctx, tx, reviewers, news)
 	if err != nil {
 		return nil, err
 	}
 	var notices []notice
 	for _, e := range news {
-		for _, person := range s.listConcerned(reviewers, sames, e) {
+		for _, person := range who.listConcerned(&e, s.AllowSelfApproval) {
 			for _, id := range of[person] {
 				notices = append(notices, notice{id, e})
 			}
@@ -169,29 +162,79 @@ func readSubscribers(ctx context.Context, tx pgx.Tx) (map[uuid.UUID][]uuid.UUID,
 	return of, nil
 }
 
-// listConcerned returns the people to be notified of a call: the reviewers of its team, or all reviewers if it has no team or
-// no one in the team may decide. The principal may not decide, under any linked identity.
-func (s *Service) listConcerned(reviewers []identity.Eligible, sames map[uuid.UUID]uuid.UUID, e Event) []uuid.UUID {
+// audience is who can be notified of events, and which teams they are members of at this moment.
+type audience struct {
+	reviewers   []identity.Eligible
+	sames       map[uuid.UUID]uuid.UUID
+	memberships []identity.Membership
+	substituted map[uuid.UUID][]uuid.UUID // by person, those who are away
+}
+
+func readAudience(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible, news []Event) (*audience, error) {
+	who := &audience{reviewers: reviewers, substituted: map[uuid.UUID][]uuid.UUID{}}
+	people, teams := make([]uuid.UUID, 0, len(reviewers)+len(news)), []string{}
+	for i := range reviewers {
+		people = append(people, reviewers[i].Person)
+	}
+	batch := &pgx.Batch{}
+	for i := range news {
+		teams = append(teams, news[i].Team)
+	}
+	identity.QueueMemberships(batch, people, teams, &who.memberships)
+	identity.QueueSubstituted(batch, people, who.substituted)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	for i := range news {
+		people = append(people, news[i].PrincipalID)
+	}
+	var err error
+	who.sames, err = identity.Sames(ctx, tx, people)
+	return who, err
+}
+
+// listConcerned returns the people to be notified of a call: those whom the event names and their substitutes, or those members of its team who
+// are on call, or all members, or all reviewers if none of these may decide. The principal may not decide, under any linked identity, nor may
+// reviewers whose limit excludes the call.
+func (who *audience) listConcerned(e *Event, allowSelf bool) []uuid.UUID {
 	self := func(person uuid.UUID) uuid.UUID {
-		if same, ok := sames[person]; ok {
+		if same, ok := who.sames[person]; ok {
 			return same
 		}
 		return person
 	}
-	var all, members []uuid.UUID
-	for _, r := range reviewers {
-		if e.PrincipalID != uuid.Nil && self(r.Person) == self(e.PrincipalID) && !s.AllowSelfApproval {
+	var all, named, members, onCall []uuid.UUID
+	scope := identity.Scope{Teams: e.Teams, Skill: e.Skill, Agent: e.Agent}
+	for i := range who.reviewers {
+		person := who.reviewers[i].Person
+		if !who.reviewers[i].Limit.Covers(scope) {
 			continue
 		}
-		all = append(all, r.Person)
-		if e.Team != "" && slices.Contains(r.Teams, e.Team) {
-			members = append(members, r.Person)
+		if e.PrincipalID != uuid.Nil && self(person) == self(e.PrincipalID) && !allowSelf {
+			continue
+		}
+		all = append(all, person)
+		if slices.ContainsFunc(append(who.substituted[person], person), func(id uuid.UUID) bool { return slices.Contains(e.People, id) }) {
+			named = append(named, person)
+		}
+		isMember := func(m identity.Membership) bool { return m.Person == person && m.Team == e.Team }
+		if e.Team == "" || !slices.ContainsFunc(who.memberships, isMember) {
+			continue
+		}
+		members = append(members, person)
+		if slices.ContainsFunc(who.memberships, func(m identity.Membership) bool { return isMember(m) && m.OnCall }) {
+			onCall = append(onCall, person)
 		}
 	}
-	if len(members) == 0 {
-		return all
+	switch {
+	case len(named) > 0:
+		return named
+	case len(onCall) > 0 && !e.Whole:
+		return onCall
+	case len(members) > 0:
+		return members
 	}
-	return members
+	return all
 }
 
 // findNotified returns the targets that have notices of the calls.
@@ -298,7 +341,7 @@ func insertNotices(ctx context.Context, tx pgx.Tx, notices []notice) error {
 		if err != nil {
 			return fmt.Errorf("encode event of call %s: %w", one.event.CallID, err)
 		}
-		targets[i], calls[i], kinds[i], events[i] = one.target, one.event.CallID, string(one.event.Kind), string(text)
+		targets[i], calls[i], kinds[i], events[i] = one.target, one.event.CallID, one.event.key(), string(text)
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO notices (target_id, call_id, kind, event)
 		SELECT target, call, kind, event FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::jsonb[]) AS n(target, call, kind, event)

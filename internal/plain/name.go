@@ -20,3 +20,14 @@ func IsName(name string) bool {
 	}
 	return true
 }
+
+// LowerASCII returns a text with the letters A to Z in lower case. It folds no others, because other scripts have look-alikes that fold to
+// them.
+func LowerASCII(text string) string { return strings.Map(lowerLetter, text) }
+
+func lowerLetter(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + 'a' - 'A'
+	}
+	return r
+}

@@ -51,7 +51,7 @@ func statementReads(tokens []token) bool {
 				}
 			}
 		default:
-			if writingWords.hasWordFold(t.text) || takesFromSequence(tokens[i:]) {
+			if writingWords.hasWordFold(t.text) || takesFromSequence(tokens[i:]) || takesLocks(tokens, i) {
 				return false
 			}
 			isCall := i+1 < len(tokens) && tokens[i+1].text == "("
@@ -62,6 +62,23 @@ func statementReads(tokens []token) bool {
 		}
 	}
 	return true
+}
+
+// takesLocks reports whether the word at i may begin a clause that takes locks: FOR SHARE and the like, but also FOR in a function; a hint for a
+// table in SQL Server, WITH (TABLOCKX), also without WITH; or anything behind WITH that is no common table expression and none of the known
+// clauses.
+func takesLocks(tokens []token, i int) bool {
+	switch {
+	case strings.EqualFold(tokens[i].text, "for"), lockingWords.hasWordFold(tokens[i].text):
+		return true
+	case !strings.EqualFold(tokens[i].text, "with"):
+		return false
+	case i+1 == len(tokens):
+		return true
+	case i == 0 || tokens[i-1].text == "(": // a common table expression
+		return tokens[i+1].text == "("
+	}
+	return !withClauses.hasWordFold(tokens[i+1].text)
 }
 
 // takesFromSequence reports whether tokens begin with NEXT VALUE.
@@ -83,6 +100,8 @@ func isClosed(text string) bool {
 var (
 	readingStatements = newWords("select with values")
 	writingWords      = newWords("insert update delete drop alter create truncate grant revoke merge call exec execute into set use copy lock do vacuum analyze reindex refresh cluster comment attach detach pragma load handler rename shutdown kill backup restore dbcc deny reconfigure waitfor bulk openrowset opendatasource openquery begin commit rollback savepoint start declare prepare deallocate listen notify unlisten discard reset checkpoint import export go return print raiserror throw goto while if save disable enable setuser updatetext writetext readtext receive send move add outfile dumpfile procedure replace reassign security")
+	lockingWords      = newWords("tablock tablockx updlock xlock paglock rowlock holdlock serializable repeatableread")
+	withClauses       = newWords("ties ordinality rollup cube time") // "timestamp with time zone"
 	readingFunctions  = newWords("count sum avg min max coalesce nullif lower upper length char_length trim ltrim rtrim substr substring left right round abs ceil ceiling floor mod power sqrt greatest least concat date_trunc date_part date extract now to_char to_date to_timestamp cast convert year month day row_number rank dense_rank lag lead first_value last_value ntile array_agg string_agg group_concat json_agg jsonb_agg stddev variance median percentile_cont percentile_disc position strpos ifnull isnull len datediff dateadd datepart")
 	readingClauses    = newWords("select from where and or not in exists any some all on using as over partition by order group having join filter case when then else between like ilike union except intersect values with distinct limit offset lateral is numeric decimal varchar char")
 )

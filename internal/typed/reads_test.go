@@ -20,6 +20,7 @@ func TestReadsOnly(t *testing.T) {
 		"SELECT it.* FROM items it WHERE it.id IN (1, 2) AND EXISTS (SELECT 1 FROM x WHERE x.id = it.id)",
 		"SELECT amount::numeric(10,2), now() FROM payments WHERE id = $1 OR id = ?",
 		"VALUES (1, 'a')",
+		"SELECT x FROM (WITH a AS (SELECT 1 AS x) SELECT x FROM a) AS b", "SELECT a, sum(b) FROM t GROUP BY a WITH ROLLUP", "SELECT a::timestamp with time zone FROM t",
 		"SELECT 'it''s', lower(name) FROM a\nUNION ALL\nSELECT b, upper(c) FROM d",
 	} {
 		if !typed.ReadsOnly(text) {
@@ -34,7 +35,9 @@ func TestReadsOnly(t *testing.T) {
 		"SELECT 1 SHUTDOWN",
 		"SELECT * INTO b FROM a",
 		"SELECT * FROM a INTO OUTFILE '/tmp/a'",
-		"SELECT * FROM a FOR UPDATE",
+		"SELECT * FROM a FOR UPDATE", "SELECT * FROM a FOR SHARE", "SELECT * FROM a FOR KEY SHARE", "SELECT * FROM a FOR ANYTHING",
+		"SELECT * FROM a WITH (TABLOCKX)", "SELECT * FROM a with(updlock, holdlock)", "SELECT * FROM a AS b WITH (NOLOCK)", "SELECT * FROM rank (TABLOCKX)", "WITH (TABLOCKX) SELECT 1",
+		"SELECT * FROM a WITH ANYTHING", "SELECT * FROM a WITH",
 		"WITH a AS (DELETE FROM b RETURNING *) SELECT * FROM a",
 		"EXPLAIN ANALYZE DELETE FROM a",
 		"SELECT pg_terminate_backend(1)", "SELECT nextval('s')", "SELECT NEXT VALUE FOR s", "SELECT next\nvalue FOR s", "SELECT lo_unlink(1)", "SELECT public.f(1)", "SELECT public . lower(1)", `SELECT "f"(1)`, "SELECT `f`(1)",

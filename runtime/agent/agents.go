@@ -185,7 +185,7 @@ func (a *agentState) validate(r report) {
 	r.checkText("instructions", a.Instructions, maxInstructions)
 	a.validateSettings(r)
 	a.Limits.validate(r.below("limits"))
-	r.checkEscalation(a.Team, a.EscalateTo)
+	r.checkEscalation(a.Team, a.EscalateTo, a.Escalation)
 	if a.Model == nil {
 		return
 	}

@@ -21,6 +21,8 @@ type AgentSpec struct {
 	Team string `json:"team,omitempty" setting:"column=team,check=checkTeam" flag:"team whose attention its calls need, unless their skill names one; \"\" is all teams" about:"The team whose queue its calls are in, unless their skill names one; null: all teams."`
 	// EscalateTo is the team that is also asked at half of the deadline. Empty: none.
 	EscalateTo string `json:"escalate_to,omitempty" setting:"column=escalate_to,check=checkTeam" flag:"team that is asked at half of the deadline; \"\" is none" about:"The team that is notified at half of the deadline; null: none."`
+	// Escalation asks more teams and people, step by step, in place of EscalateTo, unless the skill has an escalation.
+	Escalation []EscalationStep `json:"escalation,omitempty" setting:"column=escalation" flag:"-" about:"More teams and people who are asked, step by step, in place of escalate_to, unless the skill has an escalation; null: none."`
 	// Plans gives the agent the tools with which it submits plans.
 	Plans bool `json:"plans,omitempty" setting:"column=plans" flag:"it may submit plans, lists of calls that a reviewer approves at once" about:"Whether it may submit plans: lists of calls to come, which a reviewer approves at once. It gets the tools submit_plan and check_plan then."`
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
@@ -12,7 +14,8 @@ import (
 
 // Apply makes the registry match the spec, in one transaction, and returns the changes. Skills, agents, rules and policies that the
 // spec does not name stay as they are. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
-// changes nothing. With dryRun, nothing is stored. Errors: *fault.InvalidError.
+// changes nothing. With dryRun, nothing is stored. Under dual control, changes that loosen wait for a second operator.
+// Errors: *fault.InvalidError.
 func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun bool) ([]Change, error) {
 	r := newReport()
 	skills, agents := s.checkSpec(r, spec)
@@ -41,11 +44,11 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 			if err := e.requirePolicies(ctx, r.below(indexPath("skills", i)), skills[i]); err != nil {
 				return err
 			}
-			change, err := e.applySkill(ctx, spec.Skills[i].Name, skills[i])
+			list, err := e.applySkill(ctx, spec.Skills[i].Name, skills[i])
 			if err != nil {
 				return fmt.Errorf("skill %s: %w", spec.Skills[i].Name, err)
 			}
-			changes = append(changes, change)
+			changes = append(changes, list...)
 		}
 		for i := range spec.Agents {
 			list, err := e.applyAgent(ctx, r.below(indexPath("agents", i)), spec.Agents[i], agents[i])
@@ -91,27 +94,45 @@ func (s *Service) checkSpec(r report, spec Spec) ([]*skillState, []*agentState) 
 	return skills, agents
 }
 
-func (e *edit) applySkill(ctx context.Context, name string, after *skillState) (Change, error) {
+func (e *edit) applySkill(ctx context.Context, name string, after *skillState) ([]Change, error) {
 	change := Change{Kind: KindSkill, Name: name, Action: ActionCreate}
 	row, err := readSkillRow(ctx, e.tx, `s.name = $1`, name)
 	if errors.Is(err, ErrNotFound) {
-		change.Fields = diffFields(nil, after.listFields())
-		_, err := e.insertSkill(ctx, name, after)
-		return change, err
+		return e.applyNewSkill(ctx, change, after)
 	}
 	if err != nil {
-		return change, err
+		return nil, err
 	}
 	before, err := row.buildState(e.box)
 	if err != nil {
-		return change, err
+		return nil, err
 	}
 	change.Action, change.Fields = ActionUpdate, diffFields(before.listFields(), after.listFields())
 	if len(change.Fields) == 0 {
 		change.Action = ActionUnchanged
-		return change, nil
+		return []Change{change}, nil
 	}
-	return change, e.updateSkill(ctx, row, after, change.Fields)
+	err = e.updateSkill(ctx, row, after, change.Fields)
+	e.takeWaiting(&change)
+	return []Change{change}, err
+}
+
+// applyNewSkill creates a skill. What waits for a second operator is a change of its own.
+func (e *edit) applyNewSkill(ctx context.Context, change Change, after *skillState) ([]Change, error) {
+	change.Fields = diffFields(nil, after.listFields())
+	id, err := e.insertSkill(ctx, change.Name, after)
+	if err != nil {
+		return nil, err
+	}
+	if id == uuid.Nil || e.waits == nil { // all of it waits, or nothing
+		e.takeWaiting(&change)
+		return []Change{change}, nil
+	}
+	tight, _ := tightenSkill(after)
+	change.Fields = diffFields(nil, tight.listFields())
+	waiting := Change{Kind: KindSkill, Name: change.Name, Action: ActionUpdate, Fields: diffFields(tight.listFields(), after.listFields())}
+	e.takeWaiting(&waiting)
+	return []Change{change, waiting}, nil
 }
 
 func (e *edit) applyAgent(ctx context.Context, r report, spec AgentSpec, after *agentState) ([]Change, error) {
@@ -169,6 +190,7 @@ func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec, poli
 		if err != nil {
 			return nil, err
 		}
+		e.takeWaiting(&change)
 		changes = append(changes, change)
 	}
 	return changes, nil
@@ -197,6 +219,7 @@ func (e *edit) applyPolicies(ctx context.Context, r report, specs []policy.Spec)
 		if err != nil {
 			return nil, nil, err
 		}
+		e.takeWaiting(&change)
 		changes = append(changes, change)
 	}
 	return policies, changes, nil

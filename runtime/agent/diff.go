@@ -42,6 +42,10 @@ const maxShown = 200
 
 // diffFields compares two states field by field. A field that is not set is absent.
 func diffFields(before, after []field) []FieldChange {
+	return compareFields(before, after, truncateValue)
+}
+
+func compareFields(before, after []field, shown func(string) string) []FieldChange {
 	old := make(map[string]field, len(before))
 	for _, f := range before {
 		old[f.name] = f
@@ -53,7 +57,7 @@ func diffFields(before, after []field) []FieldChange {
 		switch {
 		case existed && was.value == f.value:
 		case !f.secret:
-			changes = append(changes, FieldChange{Field: f.name, Old: truncateValue(was.value), New: truncateValue(f.value)})
+			changes = append(changes, FieldChange{Field: f.name, Old: shown(was.value), New: shown(f.value)})
 		case existed:
 			changes = append(changes, FieldChange{Field: f.name, New: "(secret) changed"})
 		default:
@@ -66,7 +70,7 @@ func diffFields(before, after []field) []FieldChange {
 		case f.secret:
 			changes = append(changes, FieldChange{Field: f.name, New: "(secret) removed"})
 		default:
-			changes = append(changes, FieldChange{Field: f.name, Old: truncateValue(f.value)})
+			changes = append(changes, FieldChange{Field: f.name, Old: shown(f.value)})
 		}
 	}
 	return changes

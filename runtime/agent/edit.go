@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
@@ -23,13 +24,17 @@ type edit struct {
 	agents  map[uuid.UUID]bool // whose revisions are incremented
 	public  map[string]bool    // hosts whose addresses are all public, looked up before the transaction
 	changed bool
+	// approved is the change that a second operator approved and that this edit makes; nil: none.
+	approved *dualcontrol.Change
+	// waits is the change that this edit proposed to a second operator instead of making it; nil: none.
+	waits *dualcontrol.Change
 }
 
 // lockSQL serializes changes of the registry, so that they cannot deadlock. Operators make few of them.
 const lockSQL = `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_registry', 0))`
 
 // changeRegistry runs f in a transaction, and then increments revisions, writes the audit events and notifies all processes.
-// With dryRun it rolls everything back.
+// With dryRun it rolls everything back. Errors: those of f, *dualcontrol.WaitsError if the change waits for a second operator.
 func (s *Service) changeRegistry(ctx context.Context, by audit.Actor, dryRun bool, f func(e *edit) error) error {
 	e := &edit{Service: s, by: by, agents: map[uuid.UUID]bool{}}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
@@ -51,11 +56,14 @@ func (s *Service) changeRegistry(ctx context.Context, by audit.Actor, dryRun boo
 	if errors.Is(err, errDryRun) {
 		return nil
 	}
-	if err == nil && e.changed {
+	if err != nil {
+		return err
+	}
+	if e.changed {
 		s.Invalidate()
 		s.discovery.Invalidate()
 	}
-	return err
+	return e.waits.AsError()
 }
 
 // errDryRun rolls a dry run back.
@@ -64,6 +72,9 @@ var errDryRun = errors.New("dry run")
 // recordChange notes a change with its audit event.
 func (e *edit) recordChange(action audit.Action, subject uuid.UUID, data map[string]any) {
 	e.changed = true
+	if e.approved != nil {
+		data["change"], data["proposed_by"] = e.approved.ID, e.approved.ProposedBy
+	}
 	e.events = append(e.events, audit.Event{Actor: e.by, Action: action, Subject: subject, Data: data})
 }
 

@@ -25,6 +25,7 @@ type process struct {
 	discovery *tool.Discovery
 	registry  *runtimetest.Registry
 	clock     *worldtest.Clock
+	server    *runtimetest.Source
 }
 
 // world is a database, skill servers, and one process.
@@ -56,7 +57,7 @@ func (w *world) start(cfg agent.Config) process {
 	r := runtimetest.NewRegistry(w.t, runtimetest.Config{
 		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: server, tool.Stdio: server}, Now: clock.Now, Agent: cfg,
 	})
-	return process{r.Agents, r.Discovery, r, clock}
+	return process{r.Agents, r.Discovery, r, clock, server}
 }
 
 var operator = audit.System()

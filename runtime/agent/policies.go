@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -72,10 +73,30 @@ func (s *Service) SetPolicy(ctx context.Context, by audit.Actor, spec policy.Spe
 	return set, nil
 }
 
-// InUseError means that something refers to a policy that was to be deleted.
-type InUseError struct{ By []string } // such as "rule big-payments"
+// PolicyUser is a rule, a skill, or a tool of a skill, that refers to a policy.
+type PolicyUser struct{ Rule, Skill, Tool string }
 
-func (e *InUseError) Error() string { return "it is used by " + strings.Join(e.By, ", ") }
+// String returns a name such as "rule big-payments".
+func (u PolicyUser) String() string {
+	switch {
+	case u.Rule != "":
+		return "rule " + u.Rule
+	case u.Tool != "":
+		return "tool " + u.Tool + " of skill " + u.Skill
+	}
+	return "skill " + u.Skill
+}
+
+// InUseError means that something refers to a policy that was to be deleted.
+type InUseError struct{ By []PolicyUser }
+
+func (e *InUseError) Error() string {
+	names := make([]string, len(e.By))
+	for i, user := range e.By {
+		names[i] = user.String()
+	}
+	return "it is used by " + strings.Join(names, ", ")
+}
 
 // DeletePolicy deletes a policy. Its versions are kept, and calls that wait keep theirs. Errors: ErrNotFound, *[InUseError].
 func (s *Service) DeletePolicy(ctx context.Context, by audit.Actor, name string) error {
@@ -99,20 +120,20 @@ func (s *Service) DeletePolicy(ctx context.Context, by audit.Actor, name string)
 	return nil
 }
 
-// FindPolicyUsers returns what refers to a policy, such as "rule big-payments".
-func (s *Service) FindPolicyUsers(ctx context.Context, name string) ([]string, error) {
+// FindPolicyUsers returns what refers to a policy.
+func (s *Service) FindPolicyUsers(ctx context.Context, name string) ([]PolicyUser, error) {
 	return findPolicyUsers(ctx, s.pool, name)
 }
 
-func findPolicyUsers(ctx context.Context, db postgres.Querier, name string) ([]string, error) {
+func findPolicyUsers(ctx context.Context, db postgres.Querier, name string) ([]PolicyUser, error) {
 	rules, err := listVersions[rule.Spec](ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	var users []string
+	var users []PolicyUser
 	for _, r := range rules {
 		if r.Spec.Policy == name {
-			users = append(users, "rule "+r.Name)
+			users = append(users, PolicyUser{Rule: r.Name})
 		}
 	}
 	type skillTools struct {
@@ -126,11 +147,11 @@ func findPolicyUsers(ctx context.Context, db postgres.Querier, name string) ([]s
 	}
 	for _, skill := range skills {
 		if skill.Policy == name {
-			users = append(users, "skill "+skill.Name)
+			users = append(users, PolicyUser{Skill: skill.Name})
 		}
 		for _, t := range slices.Sorted(maps.Keys(skill.Tools)) {
 			if skill.Tools[t].Policy == name {
-				users = append(users, "tool "+t+" of skill "+skill.Name)
+				users = append(users, PolicyUser{Skill: skill.Name, Tool: t})
 			}
 		}
 	}
@@ -140,7 +161,7 @@ func findPolicyUsers(ctx context.Context, db postgres.Querier, name string) ([]s
 // requirePolicy reports a policy that does not exist. An empty name is none.
 func requirePolicy(r report, policies *versions[policy.Spec], field, name string) {
 	if _, exists := policies.present[name]; !exists && name != "" {
-		r.add(field, fmt.Sprintf("must be the name of a policy; there is none called %s", plain.Quoted(name, plain.MaxName)))
+		r.add(field, "must be the name of a policy; there is none called "+plain.Quoted(name, plain.MaxName))
 	}
 }
 
@@ -178,7 +199,7 @@ func listPolicy(spec *policy.Spec) []field {
 	for i := range spec.Any {
 		l.add(fmt.Sprintf("any[%d]", i), jsonText(spec.Any[i].All))
 	}
-	addNonZero(&l, "rejections", spec.Rejections, func(n int) string { return fmt.Sprint(n) })
+	addNonZero(&l, "rejections", spec.Rejections, strconv.Itoa)
 	if spec.ApprovalTimeout != nil {
 		l.add("approval_timeout", spec.ApprovalTimeout.String())
 	}

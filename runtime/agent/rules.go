@@ -62,8 +62,8 @@ func (s *Service) loadRules(ctx context.Context) (*rule.Book, error) {
 		Spec     []byte // nil: deleted
 	}
 	rows, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[row],
-		`SELECT * FROM (SELECT DISTINCT ON (name) 'rule', name, revision, spec FROM rules ORDER BY name, revision DESC) AS r
-		UNION ALL SELECT * FROM (SELECT DISTINCT ON (name) 'policy', name, revision, spec FROM policies ORDER BY name, revision DESC) AS p`)
+		`(SELECT DISTINCT ON (name) 'rule', name, revision, spec FROM rules ORDER BY name, revision DESC)
+		UNION ALL (SELECT DISTINCT ON (name) 'policy', name, revision, spec FROM policies ORDER BY name, revision DESC)`)
 	if err != nil {
 		return nil, fmt.Errorf("read rules: %w", err)
 	}
@@ -149,6 +149,19 @@ func (s *Service) DeleteRule(ctx context.Context, by audit.Actor, name string) e
 		return fmt.Errorf("delete rule %q: %w", name, err)
 	}
 	return nil
+}
+
+// QueueConditions adds the read of the conditions of versions of rules to a batch, by the rules' names. A version without a condition is left out.
+func QueueConditions(batch *pgx.Batch, applied []rule.Applied, into map[string]string) {
+	names, revisions := make([]string, len(applied)), make([]int64, len(applied))
+	for i := range applied {
+		names[i], revisions[i] = applied[i].Name, applied[i].Revision
+	}
+	batch.Queue(`SELECT name, spec->>'when' FROM rules WHERE revision = ANY($1) AND name = ANY($2) AND spec->>'when' <> ''`, revisions, names).Query(func(rows pgx.Rows) error {
+		var name, when string
+		_, err := pgx.ForEachRow(rows, []any{&name, &when}, func() error { into[name] = when; return nil })
+		return err
+	})
 }
 
 // checkRule reports the invalid fields of a normalized rule. A condition that no tool makes wrong is compiled for arguments of any shape.
@@ -284,14 +297,24 @@ func listRule(spec *rule.Spec) []field {
 
 // FindCoveredSkills returns the ids of the skills that a rule is about, also of deleted ones.
 func (s *Service) FindCoveredSkills(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
-	skills, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], `SELECT id, name FROM skills`)
+	return s.findCoveredNames(ctx, `SELECT id, name FROM skills`, spec.CoversSkill)
+}
+
+// FindCoveredAgents is [Service.FindCoveredSkills] for agents.
+func (s *Service) FindCoveredAgents(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
+	return s.findCoveredNames(ctx, `SELECT id, name FROM agents`, spec.CoversAgent)
+}
+
+// findCoveredNames returns the ids of the skills or agents of a query whose name is covered.
+func (s *Service) findCoveredNames(ctx context.Context, sql string, covers func(name string) bool) ([]uuid.UUID, error) {
+	all, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], sql)
 	if err != nil {
-		return nil, fmt.Errorf("read skills for rules: %w", err)
+		return nil, fmt.Errorf("read names for rules: %w", err)
 	}
 	ids := []uuid.UUID{}
-	for _, skill := range skills {
-		if spec.CoversSkill(skill.Name) {
-			ids = append(ids, skill.ID)
+	for _, one := range all {
+		if covers(one.Name) {
+			ids = append(ids, one.ID)
 		}
 	}
 	return ids, nil

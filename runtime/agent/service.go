@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -44,6 +45,8 @@ type Config struct {
 	KeyTTL time.Duration
 	// Stdio is the policy for commands that skills run on this server.
 	Stdio tool.StdioPolicy
+	// Control keeps changes that wait for a second operator. Nil: none wait.
+	Control *dualcontrol.Service
 	// IsPublicHost reports whether a name resolves, and to public addresses only. Nil: [outbound.IsPublicHost].
 	IsPublicHost func(ctx context.Context, host string) bool
 	// MaxGrantTime is how long a grant may last. Zero: [grant.DefaultMaxTime].
@@ -60,6 +63,7 @@ type Service struct {
 	limits       limits
 	skillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	isPublicHost func(ctx context.Context, host string) bool
+	control      *dualcontrol.Service
 
 	onInvalidate   []func()
 	onAgentDeleted []func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
@@ -102,7 +106,7 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		isPublicHost: cfg.IsPublicHost,
 		pool:         cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger, keyTTL: cfg.KeyTTL,
-		skillDeleted: cfg.SkillDeleted,
+		skillDeleted: cfg.SkillDeleted, control: cfg.Control,
 		limits:       limits{stdio: cfg.Stdio, checkDocument: cfg.CheckDocument},
 		byKey:        newMemory[secret.Hash, *Agent](cfg),
 		byName:       newMemory[string, *Agent](cfg),
@@ -112,6 +116,9 @@ func New(cfg Config) (*Service, error) {
 		grants:       newMemory[struct{}, *grant.Book](cfg),
 		programs:     rule.NewPrograms(cfg.Now),
 		maxGrantTime: cmp.Or(cfg.MaxGrantTime, grant.DefaultMaxTime),
+	}
+	if s.control != nil {
+		s.registerChanges()
 	}
 	if cfg.AgentDeleted != nil {
 		s.OnAgentDeleted(cfg.AgentDeleted)

@@ -117,7 +117,7 @@ func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpe
 			return err
 		}
 		id, err := e.insertSkill(ctx, spec.Name, state)
-		if err != nil {
+		if err != nil || id == uuid.Nil {
 			return err
 		}
 		skill, err = e.readSkill(ctx, id)
@@ -269,25 +269,34 @@ func (s *Service) Reconnected(ctx context.Context, id uuid.UUID) error {
 // AcceptTool accepts a tool's present definition, which must have the pin that the operator saw. The skill's agents get a new
 // catalog. Errors: tool.ErrNotFound, tool.ErrNotCurrent.
 func (s *Service) AcceptTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin) error {
-	return s.settleTool(ctx, by, skillID, toolName, pin, s.discovery.Accept)
+	return s.changeRegistry(ctx, by, false, func(e *edit) error { return e.acceptTool(ctx, skillID, toolName, pin) })
+}
+
+func (e *edit) acceptTool(ctx context.Context, skillID uuid.UUID, toolName string, pin tool.Pin) error {
+	row, err := readSkillRow(ctx, e.tx, `s.id = $1`, skillID)
+	if err != nil {
+		return err
+	}
+	if waits, err := e.proposeTool(ctx, row, toolName, pin); err != nil || waits {
+		return err
+	}
+	return e.settleTool(ctx, skillID, toolName, pin, e.discovery.Accept)
 }
 
 // RefuseTool blocks a tool's present definition: calls of it are not sent, and agents are not offered it. AcceptTool reverses
 // that. Otherwise it works like AcceptTool.
 func (s *Service) RefuseTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin) error {
-	return s.settleTool(ctx, by, skillID, toolName, pin, s.discovery.Refuse)
+	return s.changeRegistry(ctx, by, false, func(e *edit) error { return e.settleTool(ctx, skillID, toolName, pin, s.discovery.Refuse) })
 }
 
-func (s *Service) settleTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin,
+func (e *edit) settleTool(ctx context.Context, skillID uuid.UUID, toolName string, pin tool.Pin,
 	settle func(context.Context, pgx.Tx, uuid.UUID, string, tool.Pin, audit.Actor) error,
 ) error {
-	return s.changeRegistry(ctx, by, false, func(e *edit) error {
-		if err := settle(ctx, e.tx, skillID, toolName, pin, by); err != nil {
-			return err
-		}
-		e.changed = true
-		return e.touchUsers(ctx, skillID)
-	})
+	if err := settle(ctx, e.tx, skillID, toolName, pin, e.by); err != nil {
+		return err
+	}
+	e.changed = true
+	return e.touchUsers(ctx, skillID)
 }
 
 // ensureAbsent returns ErrExists if a lookup found something.

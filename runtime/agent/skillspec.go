@@ -56,6 +56,8 @@ type SkillSpec struct {
 	Team string `json:"team,omitempty" setting:"column=team,check=checkTeam" flag:"team whose attention its calls need; \"\" is the agent's team" about:"The team whose queue its calls are in; null: the agent's team."`
 	// EscalateTo is the team that is also asked at half of the deadline. Empty: the agent's.
 	EscalateTo string `json:"escalate_to,omitempty" setting:"column=escalate_to,check=checkTeam" flag:"team that is asked at half of the deadline; \"\" is the agent's" about:"The team that is notified at half of the deadline; null: the agent's."`
+	// Escalation asks more teams and people, step by step, in place of EscalateTo. Empty: the agent's.
+	Escalation []EscalationStep `json:"escalation,omitempty" setting:"" flag:"-" about:"More teams and people who are asked, step by step, in place of escalate_to; null: those of the agent."`
 	// Policy is the approval policy of calls that need an approval. Empty: one reviewer decides.
 	Policy string `json:"policy,omitempty" setting:"column=policy,check=checkPolicy" flag:"approval policy of its calls; \"\" is none: one reviewer decides" about:"The approval policy of calls that need an approval; null: one reviewer decides."`
 

@@ -135,8 +135,27 @@ func collectSkillRow(rows pgx.Rows, arg any) (*skillRow, error) {
 	return row, nil
 }
 
-// insertSkill stores a new skill.
+// insertSkill stores a new skill. Under dual control, what loosens is left out and waits, or the whole skill does: then the id is uuid.Nil.
 func (e *edit) insertSkill(ctx context.Context, name string, s *skillState) (uuid.UUID, error) {
+	if waits, err := e.proposeNewSkill(ctx, name, s); err != nil || waits {
+		return uuid.Nil, err
+	}
+	tight, loosened := tightenSkill(s)
+	if !loosened || !e.isControlled() {
+		return e.storeSkill(ctx, name, s)
+	}
+	id, err := e.storeSkill(ctx, name, tight)
+	if err != nil {
+		return id, err
+	}
+	row, err := readSkillRow(ctx, e.tx, `s.id = $1`, id)
+	if err != nil {
+		return id, err
+	}
+	return id, e.updateSkill(ctx, row, s, diffFields(tight.listFields(), s.listFields()))
+}
+
+func (e *edit) storeSkill(ctx context.Context, name string, s *skillState) (uuid.UUID, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return id, err
@@ -160,8 +179,11 @@ func (e *edit) insertSkill(ctx context.Context, name string, s *skillState) (uui
 	return id, nil
 }
 
-// updateSkill stores a changed skill, and increments the revisions of its agents.
+// updateSkill stores a changed skill, and increments the revisions of its agents. Under dual control, a change that loosens waits.
 func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, changes []FieldChange) error {
+	if waits, err := e.proposeSkill(ctx, row, s, changes); err != nil || waits {
+		return err
+	}
 	sealed, err := e.sealSkill(row.ID, s)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type ToolPatch struct {
 	Enabled    *bool     `json:"enabled,omitempty"`
 	Select     *string   `json:"select,omitempty"` // "": none
 	NotSecret  *[]string `json:"not_secret,omitempty" doc:"JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index. An empty list removes all."`
-	Grants     *bool     `json:"grants,omitempty" doc:"Whether calls may be allowed by grants although the tool is of high risk, or its server claims that it is destructive."`
+	Grants     *bool     `json:"grants,omitempty" doc:"Whether calls may be allowed by grants although the tool is of high risk, its server claims that it is destructive, or its calls have an approval policy."`
 	Policy     *string   `json:"policy,omitempty" doc:"The approval policy of its gated calls, instead of the skill's; empty: the skill's."`
 	Revision   *int64    `json:"revision,omitempty" doc:"The expected revision of the skill: with another one, nothing is changed (409). Omitted: any."`
 }
@@ -42,6 +42,8 @@ type Change struct {
 	Name   string        `json:"name"`   // of an assignment: agent/skill
 	Action string        `json:"action"` // create, update, delete or unchanged
 	Fields []FieldChange `json:"fields,omitempty"`
+	// Waits is the id of the change that waits for a second operator instead of being made. Empty: it was made.
+	Waits string `json:"waits,omitempty" doc:"The id of the change (GET /api/v1/changes/{id}) that waits for a second operator; omitted: it was made."`
 }
 
 // FieldChange is one changed field. A secret value is shown as "(secret)".

@@ -80,19 +80,20 @@ type ToolSettings struct {
 	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program that reduces JSON responses; empty: none
 	// NotSecret has the JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index.
 	NotSecret []string `json:"not_secret,omitempty"`
-	Policy    string   `json:"policy,omitempty"` // of calls that need an approval; empty: the skill's
-	// Grants allows grants although the tool is of high risk, or its server claims that it is destructive.
-	Grants bool `json:"grants,omitempty"`
-}
-
-// TakesGrants reports whether people may allow calls of the tool by grants.
-func (s ToolSettings) TakesGrants(d tool.Definition) bool {
-	return s.Grants || s.Risk == "" && !ClaimsDestructive(d)
+	// Grants allows grants although the tool is of high risk, its server claims that it is destructive, or its calls have an approval policy.
+	Grants bool   `json:"grants,omitempty"`
+	Policy string `json:"policy,omitempty"` // of calls that need an approval; empty: the skill's
 }
 
 // isDefault reports whether the settings, which are normal, change nothing.
 func (s ToolSettings) isDefault() bool {
-	return s.Risk == "" && !s.Idempotent && s.Enabled == nil && s.Select == "" && len(s.NotSecret) == 0 && !s.Grants && s.Policy == ""
+	return s.Risk == "" && !s.Idempotent && s.Enabled == nil && s.Select == "" && len(s.NotSecret) == 0 && s.Policy == "" && !s.Grants
+}
+
+// TakesGrants reports whether people may allow calls of a tool by grants.
+func (s *Skill) TakesGrants(d tool.Definition) bool {
+	settings := s.Tools[d.Name]
+	return settings.Grants || settings.Risk == "" && !ClaimsDestructive(d) && settings.Policy == "" && s.Policy == ""
 }
 
 // EditNeedsSecond reports whether an edit of a call of this tool needs the approval of a reviewer other than the editor.

@@ -134,7 +134,7 @@ func (s *skillState) validate(r report, limits limits) {
 	}
 	s.validateSettings(r)
 	r.checkToolSettings(s.Transport, s.Tools)
-	r.checkEscalation(s.Team, s.EscalateTo)
+	r.checkEscalation(s.Team, s.EscalateTo, s.Escalation)
 }
 
 // checkHeaders checks the headers of a skill. The function value checks each value.
@@ -220,11 +220,6 @@ func (r report) checkPointers(field string, pointers []string) {
 func (r report) checkToolName(field, name string) {
 	r.check(name != "" && len(name) <= maxToolName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, unicode.IsControl), field, fmt.Sprintf("%q is not a valid name of a tool", name))
-}
-
-// checkEscalation refuses an escalation to the team that is asked first.
-func (r report) checkEscalation(team, escalateTo string) {
-	r.check(escalateTo == "" || escalateTo != team, "escalate_to", "must differ from team")
 }
 
 func (r report) checkTeam(field, name string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -91,14 +92,16 @@ type versioned[S any] struct {
 	max                       int
 	listFields                func(*S) []field
 	created, updated, deleted audit.Action
+	controlled                dualcontrol.Kind
+	loosens                   func(before, after *S) bool // nil: there is none
 }
 
 func (e *edit) readRules(ctx context.Context) (*versions[rule.Spec], error) {
-	return readPresent(ctx, e, versioned[rule.Spec]{KindRule, MaxRules, listRule, audit.RuleCreated, audit.RuleUpdated, audit.RuleDeleted})
+	return readPresent(ctx, e, versioned[rule.Spec]{KindRule, MaxRules, listRule, audit.RuleCreated, audit.RuleUpdated, audit.RuleDeleted, dualcontrol.Rule, rule.Loosens})
 }
 
 func (e *edit) readPolicies(ctx context.Context) (*versions[policy.Spec], error) {
-	return readPresent(ctx, e, versioned[policy.Spec]{KindPolicy, MaxPolicies, listPolicy, audit.PolicyCreated, audit.PolicyUpdated, audit.PolicyDeleted})
+	return readPresent(ctx, e, versioned[policy.Spec]{KindPolicy, MaxPolicies, listPolicy, audit.PolicyCreated, audit.PolicyUpdated, audit.PolicyDeleted, dualcontrol.Policy, loosensPolicy})
 }
 
 func readPresent[S any](ctx context.Context, e *edit, about versioned[S]) (*versions[S], error) {
@@ -110,7 +113,7 @@ func readPresent[S any](ctx context.Context, e *edit, about versioned[S]) (*vers
 	return &versions[S]{e, present, about}, err
 }
 
-// set stores a checked spec, if it differs from the present one. It adds a field to the report if there are too many.
+// set stores a checked spec, if it differs from the present one. Under dual control, one that loosens waits. It adds a field to the report if there are too many.
 func (v *versions[S]) set(ctx context.Context, r report, name string, spec *S) (Change, error) {
 	change := Change{Kind: v.about.kind, Name: name, Action: ActionCreate}
 	var before []field
@@ -123,6 +126,9 @@ func (v *versions[S]) set(ctx context.Context, r report, name string, spec *S) (
 	if change.Fields = diffFields(before, v.about.listFields(spec)); len(change.Fields) == 0 {
 		change.Action = ActionUnchanged
 		return change, nil
+	}
+	if waits, err := v.propose(ctx, name, spec); err != nil || waits {
+		return change, err
 	}
 	version, err := v.store(ctx, name, spec)
 	if err != nil {
@@ -143,6 +149,9 @@ func (v *versions[S]) set(ctx context.Context, r report, name string, spec *S) (
 func (v *versions[S]) remove(ctx context.Context, name string) error {
 	if _, exists := v.present[name]; !exists {
 		return ErrNotFound
+	}
+	if waits, err := v.propose(ctx, name, nil); err != nil || waits {
+		return err
 	}
 	_, err := v.store(ctx, name, nil)
 	v.edit.recordChange(v.about.deleted, v.subject(name), auditData(name, nil))

@@ -89,6 +89,7 @@ var may = map[string]string{
 	"GET /api/v1/grants":               "or",
 	"POST /api/v1/grants":              "or",
 	"POST /api/v1/grants/preview":      "or",
+	"GET /api/v1/grants/suggestions":   "o",
 	"GET /api/v1/grants/{id}":          "or",
 	"POST /api/v1/grants/{id}/confirm": "or",
 	"POST /api/v1/grants/{id}/revoke":  "or",
@@ -115,6 +116,11 @@ var may = map[string]string{
 	"POST /api/v1/rules/check":  "or",
 	"POST /api/v1/rules/replay": "or",
 
+	"GET /api/v1/changes":               "o",
+	"GET /api/v1/changes/{id}":          "o",
+	"POST /api/v1/changes/{id}/approve": "o",
+	"POST /api/v1/changes/{id}/reject":  "o",
+
 	"GET /api/v1/connections":                  "or", // their own, but operators any
 	"GET /api/v1/connections/{id}":             "or",
 	"POST /api/v1/connections/{id}/disconnect": "or",
@@ -136,6 +142,18 @@ var may = map[string]string{
 	"DELETE /api/v1/people/{id}/sessions/{session}": "o",
 
 	"DELETE /api/v1/people/{id}/link": "o",
+
+	"GET /api/v1/teams":                        "or",
+	"GET /api/v1/reviewers":                    "or",
+	"PUT /api/v1/teams/{name}/schedule":        "o",
+	"POST /api/v1/teams/{name}/schedule/fetch": "o",
+	"DELETE /api/v1/teams/{name}/schedule":     "o",
+	"GET /api/v1/absences":                     "or",
+	"POST /api/v1/absences":                    "or", // their own, but operators for all
+	"DELETE /api/v1/absences/{id}":             "or",
+	"GET /api/v1/delegations":                  "or",
+	"POST /api/v1/delegations":                 "or", // their own teams, but operators all
+	"DELETE /api/v1/delegations/{id}":          "or",
 
 	"GET /api/v1/webhooks":              "o",
 	"POST /api/v1/webhooks":             "o",

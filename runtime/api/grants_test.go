@@ -42,6 +42,9 @@ func TestGrants(t *testing.T) {
 	w.send("POST", "/api/v1/grants", w.reviewer, fmt.Sprintf(`{"call_id":%q,"time":"1s"}`, id)).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 	w.send("POST", "/api/v1/grants", w.reviewer, fmt.Sprintf(`{"call_id":%q,"arguments":[{"argument":"/n","kind":"exact","values":[2]}]}`, id)).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 	w.send("POST", "/api/v1/grants", w.reviewer, fmt.Sprintf(`{"call_id":%q}`, uuid.New())).wantProblem(t, http.StatusNotFound, "not_found")
+	if got := w.get("grants/suggestions", w.operator).wantStatus(t, http.StatusOK); fmt.Sprint(got["items"]) != "[]" || got["complete"] != true || got["since"] != nil {
+		t.Errorf("suggestions without decisions: %v", got)
+	}
 	w.get("grants/"+uuid.NewString(), w.operator).wantProblem(t, http.StatusNotFound, "not_found")
 	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":"high"}`).wantStatus(t, http.StatusOK)
 	w.send("POST", "/api/v1/grants", w.reviewer, fmt.Sprintf(`{"call_id":%q}`, id)).wantProblem(t, http.StatusConflict, "no_grants")

@@ -17,9 +17,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -84,6 +87,7 @@ func (*fakeSource) Probe(_ context.Context, server tool.Server, step func(tool.S
 // world is the API over real services and a real database, with an agent "billing", a
 // gated skill "files" and an auto-approved one "open".
 type world struct {
+	control   *dualcontrol.Service // off
 	t         *testing.T
 	db        *worldtest.DB
 	source    *fakeSource
@@ -95,6 +99,7 @@ type world struct {
 	people    *identity.Service
 	oauth     *oauthclient.Service
 	notify    *notify.Service
+	oncall    *oncall.Service
 	callbacks *callback.Service
 	billing   *agent.Agent
 	*process
@@ -119,18 +124,25 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"<ok> \u003c 9007199254740993"}]}`)}, nil
 	})
 	log, pool := slog.New(slog.DiscardHandler), w.db.Pool()
+	box := runtimetest.NewBox(t)
+	var err error
+	w.control, err = dualcontrol.New(dualcontrol.Config{
+		Pool: w.db.Pool(), Box: box, MayBeOne: identity.MayBeOne,
+		Operators: func(ctx context.Context, db postgres.Querier) ([]uuid.UUID, error) {
+			return w.people.ListOperators(ctx, db)
+		},
+	})
+	check(t, err)
 	r := runtimetest.NewRegistry(t, runtimetest.Config{
 		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
-		Agent: agent.Config{Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}},
+		Agent: agent.Config{Box: box, Control: w.control, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}},
 	})
 	w.registry, w.discovery, w.agents, w.catalog = r, r.Discovery, r.Agents, r.Catalog
-	box := r.Box
 	apis := httptool.New(httptool.Config{})
 	t.Cleanup(apis.Close)
-	var err error
 	w.trials, err = trial.New(trial.Config{Pool: pool, Agents: w.agents, Discovery: w.discovery, Box: box, Examiner: apis})
 	check(t, err)
-	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Logger: log, Now: time.Now})
+	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Control: w.control, Logger: log, Now: time.Now})
 	check(t, err)
 	t.Cleanup(w.people.Close)
 	w.oauth, err = oauthclient.New(oauthclient.Config{
@@ -145,6 +157,7 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	})
 	check(t, err)
 	t.Cleanup(w.notify.Close)
+	w.oncall = &oncall.Service{Pool: pool, Box: box, Logger: log, Now: time.Now, TrustedHosts: []string{"127.0.0.1"}}
 	w.callbacks, err = callback.New(callback.Config{Pool: pool, Box: box, Logger: log, Now: time.Now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	t.Cleanup(w.callbacks.Close)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/conversations"
 	"github.com/holdpoint/holdpoint/runtime/api/operate"
@@ -26,6 +27,7 @@ func (a *API) toProblem(ctx context.Context, operation string, err error) *rest.
 	var told *rest.Problem
 	var conflict *approval.ConflictError
 	var wrong *fault.InvalidError
+	var limit *identity.LimitError
 	switch {
 	case errors.As(err, &told):
 		return told
@@ -38,6 +40,8 @@ func (a *API) toProblem(ctx context.Context, operation string, err error) *rest.
 			"the digest is stale: fetch the approval again and review it")
 	case errors.Is(err, approval.ErrSelfApproval):
 		return rest.NewProblem(http.StatusForbidden, rest.CodeSelfApproval, "the call was made on your behalf: another reviewer has to decide it")
+	case errors.As(err, &limit):
+		return rest.NewProblem(http.StatusForbidden, rest.CodeOutsideLimit, "%s", limit.Error())
 	case errors.Is(err, approval.ErrOwnEdit):
 		return rest.NewProblem(http.StatusForbidden, rest.CodeOwnEdit, "you edited these arguments, or your identity is not verified against the editor's: another reviewer has to approve them, or you approve the agent's arguments")
 	case errors.Is(err, approval.ErrInvitedApproval):

@@ -40,7 +40,14 @@ func TestRules(t *testing.T) {
 	changed := w.put("rules/small", w.operator, fmt.Sprintf(`{"effect":"deny","message":"No.","revision":%s}`, revision)).wantStatus(t, 200)
 	wantMembers(t, "replaced", changed, `{"skills":[],"tools":[],"when":"","effect":"deny","mode":"enforce","message":"No."}`)
 
-	wantMembers(t, "get", w.get("rules/small", w.reviewer).wantStatus(t, 200), `{"effect":"deny"}`)
+	wantMembers(t, "get", w.get("rules/small", w.reviewer).wantStatus(t, 200), `{"effect":"deny","shadow":null}`)
+	w.put("rules/tried", w.operator, rule).wantStatus(t, 200)
+	tried := w.get("rules/tried", w.reviewer).wantStatus(t, 200)
+	wantMembers(t, "in shadow mode", tried, `{"shadow":{"complete":true,"matched":0,"failed":0,"rejected":[],"outcomes":[{"would":"allow","calls":0},{"would":"park"},{"would":"deny","waiting":0}]}}`)
+	if _, listed := tried["agents"]; listed {
+		t.Errorf("a list without names is not omitted, so the rule cannot be sent back: %v", tried)
+	}
+	w.send("DELETE", "/api/v1/rules/tried", w.operator, "").wantStatus(t, 204)
 	w.put("rules/another", w.operator, `{"effect":"park","when":"args.n > 3","tools":["write"]}`).wantStatus(t, 200)
 	list := listItems(t, w.get("rules", w.reviewer).wantStatus(t, 200))
 	if len(list) != 2 || list[0].(map[string]any)["name"] != "another" {
@@ -70,6 +77,8 @@ func TestInvalidRules(t *testing.T) {
 		{"rules/r", `{"effect":"park","message":"x"}`, "body.message", "effect deny"},
 		{"rules/r", `{"effect":"park","high_risk":true}`, "body.high_risk", "effect allow"},
 		{"rules/r", `{"effect":"park","agents":["a",""]}`, "body.agents[1]", "must be a name"},
+		{"rules/r", `{"effect":"park","agents":[]}`, "body.agents", `must be omitted, or ["*"] for all`},
+		{"rules/r", `{"effect":"allow","when":""}`, "body.skills", `Write ["*"] if that is meant`},
 		{"rules/r", `{"effect":"park","when":"args.amount >"}`, "body.when", "1:14: "},
 		{"rules/r", `{"effect":"park","tools":["write"],"when":"args.amuont > 1.0"}`, "body.when", "1:6: args has no field amuont: did you mean amount? (tool write of skill files)"},
 		{"rules/r", `{"effect":"park","tools":["write"],"when":"args.n > 1 &&\n args.amount > 1"}`, "body.when", "2:14: cannot compare a number with an integer: write 1.0"},

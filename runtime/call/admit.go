@@ -19,6 +19,7 @@ type target struct {
 	server     tool.Server
 	definition tool.Definition // the present one of the skill's server
 	undoLeft   time.Duration   // the time until the call may be claimed; see [Service.Undo]
+	open       *openVerdict    // what rules have to know about earlier calls before the call may be claimed; nil: nothing
 }
 
 // admission is the result of [Service.admitCall] for a new call, or for one that waited for a connection.
@@ -26,8 +27,8 @@ type admission struct {
 	target
 	refusal *refusal      // nil: the call continues
 	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
-	verdict rule.Verdict
-	grants  []uuid.UUID // that let the call pass although the verdict parks it, in the order in which they should be used
+	verdict rule.Verdict  // that of settings alone while the verdict is open
+	grants  []uuid.UUID   // that let the call pass although the verdict parks it, in the order in which they should be used
 
 	policies []policy.Policy // of a call that is parked
 }

@@ -23,7 +23,7 @@ import (
 // and, if the call is approved, the job that sends it. If an edit needs a second reviewer, Decide records the edit, and the approval
 // stays pending.
 // If the call has policies, Decide records a vote, and the approval stays pending until enough people have voted.
-// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit,
+// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, *identity.LimitError, approval.ErrOwnEdit,
 // approval.ErrVoted, approval.ErrNotAsked, approval.ErrPolicyChanged, approval.ErrNoBreakGlass,
 // *fault.InvalidError, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
@@ -64,7 +64,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 		}
 		switch {
 		case !a.Deadline.After(now): // commit the expiry; the decision is late
-			moved = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+			moved = newSettleMove(&a, s.expiryOutcome(ctx, &a), audit.System(), "", nil)
 			late = &approval.ConflictError{}
 		case d.Approve:
 			moved, err = s.approveCall(ctx, tx, &a, d, edit, reserved)
@@ -112,9 +112,9 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 }
 
 // CheckDecider returns an error if a person with the reviewer's role may not decide a call.
-// Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval.
+// Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval, *identity.LimitError.
 func (s *Service) CheckDecider(ctx context.Context, c *Call, by uuid.UUID) error {
-	return s.checkConflictOfInterest(ctx, s.Pool, &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, by)
+	return s.checkConflictOfInterest(ctx, s.Pool, newSubject(c), by)
 }
 
 // QueueTies adds the read of the ties of a call's principal and a reviewer to a batch, for [Service.CheckTies].
@@ -124,13 +124,13 @@ func (s *Service) QueueTies(batch *pgx.Batch, c *Call, by uuid.UUID, into *ident
 
 // CheckTies is [Service.CheckDecider] with ties that were read.
 func (s *Service) CheckTies(ctx context.Context, c *Call, ties identity.Ties) error {
-	return s.checkTies(ctx, s.Pool, &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, ties)
+	return s.checkTies(ctx, s.Pool, newSubject(c), ties)
 }
 
 // principalArg is the argument of [Service.queueTies] as an SQL expression.
 const principalArg = "$3::uuid"
 
-// checkConflictOfInterest returns an error if a call was made on behalf of the person.
+// checkConflictOfInterest returns an error if a call was made on behalf of the person, or is outside the limit of the person's role.
 func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Batcher, a *approval.Approval, by uuid.UUID) error {
 	var ties identity.Ties
 	batch := &pgx.Batch{}
@@ -143,15 +143,18 @@ func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Batch
 
 // queueTies adds the read of the ties of a call's principal and a reviewer to a batch. principal is an SQL expression in which $3 is arg.
 func (s *Service) queueTies(batch *pgx.Batch, principal string, arg, by uuid.UUID, into *identity.Ties) {
-	if !s.AllowSelfApproval {
-		identity.QueueTies(batch, principal, arg, by, into)
-	}
+	identity.QueueTies(batch, principal, arg, by, into)
 }
 
-// checkTies returns an error if a call was made on behalf of a reviewer, by the ties of the two. An unverified reviewer may be another
+// checkTies returns an error if a call was made on behalf of a reviewer, by the ties of the two, or is outside the reviewer's limit. An unverified reviewer may be another
 // account of the inviter, so calls on the inviter's behalf, and of agents whose keys the inviter made, count too.
 func (s *Service) checkTies(ctx context.Context, db postgres.Querier, a *approval.Approval, ties identity.Ties) error {
+	if err := checkLimit(ctx, db, a, ties.Limit); err != nil {
+		return err
+	}
 	switch {
+	case s.AllowSelfApproval:
+		return nil
 	case ties.Same:
 		return approval.ErrSelfApproval
 	case len(ties.Inviters) == 0:
@@ -251,10 +254,10 @@ func newSettleMove(a *approval.Approval, o outcome, actor audit.Actor, note stri
 const reviewersLimit = 250 * time.Millisecond
 
 // expiryOutcome is [expiredOutcome], with a code of its own if it knows at once that no reviewer may decide.
-func (s *Service) expiryOutcome(ctx context.Context, principal uuid.UUID) outcome {
+func (s *Service) expiryOutcome(ctx context.Context, a *approval.Approval) outcome {
 	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
 	defer cancel()
-	if someone, err := s.hasReviewer(ctx, principal, uuid.Nil); err == nil && !someone {
+	if someone, err := s.HasReviewer(ctx, a); err == nil && !someone {
 		return outcome{status: Expired, code: CodeNoReviewer, message: "no known reviewer may decide this call"}
 	}
 	return expiredOutcome()
@@ -262,7 +265,7 @@ func (s *Service) expiryOutcome(ctx context.Context, principal uuid.UUID) outcom
 
 // warmReviewers warms the reviewer cache before a transaction takes a connection.
 func (s *Service) warmReviewers(ctx context.Context) {
-	if _, err := s.hasReviewer(ctx, uuid.Nil, uuid.Nil); err != nil {
+	if _, err := s.HasReviewer(ctx, &approval.Approval{}); err != nil {
 		s.Logger.Warn("searching for reviewers", "error", err)
 	}
 }
@@ -299,7 +302,7 @@ func (s *Service) expireApproval(ctx context.Context, id uuid.UUID) (left time.D
 		if left = a.Deadline.Sub(now); left > 0 {
 			return nil, nil
 		}
-		expired = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+		expired = newSettleMove(&a, s.expiryOutcome(ctx, &a), audit.System(), "", nil)
 		last, err := s.prepareMoves(ctx, tx, expired)
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
 		return last, err
@@ -353,9 +356,9 @@ func (s *Service) Undo(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 			return approval.ErrTooLate
 		}
 		if reopened.Deadline.After(now) {
-			return nil
+			return s.scheduleEscalations(ctx, tx, Attention{Approval: reopened}) // a job may have found the call approved
 		}
-		expired = newSettleMove(&reopened, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+		expired = newSettleMove(&reopened, s.expiryOutcome(ctx, &a), audit.System(), "", nil)
 		return s.moveInTx(ctx, tx, expired)
 	})
 	if err != nil {

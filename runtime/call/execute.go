@@ -181,13 +181,7 @@ func (s *Service) executeCall(ctx context.Context, approved *approvedCall) (agai
 		return 0, fmt.Errorf("check call %s again: %w", id, err)
 	}
 	if refusal != nil {
-		if refusal.wait != nil {
-			if suspended, err := s.suspendCall(ctx, c, *refusal.wait); suspended || err != nil {
-				return 0, err
-			}
-		}
-		_, err := s.endUnsent(ctx, s.Pool, onRefuse, id, refusal.outcome)
-		return 0, err
+		return 0, s.refuseApproved(ctx, c, refusal)
 	}
 	s.recordStep(c, StepValidate, began)
 	if to.undoLeft > 0 {
@@ -195,13 +189,30 @@ func (s *Service) executeCall(ctx context.Context, approved *approvedCall) (agai
 	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
-	ours, err := s.claimCall(ctx, c, approved.jobID)
+	ours, refusal, err := s.claimCall(ctx, c, approved.jobID, to.open)
+	if again, ok := errors.AsType[*ruledError](err); ok {
+		return 0, s.askAgain(ctx, c, approved.decided, again)
+	}
+	if refusal != nil {
+		return 0, s.refuseApproved(ctx, c, refusal)
+	}
 	if err != nil || !ours {
 		return 0, err
 	}
 	s.recordStep(c, StepLog, began)
 	s.sendCall(c, to)
 	return 0, nil
+}
+
+// refuseApproved ends an approved call that must not be sent, or makes it wait for a connection.
+func (s *Service) refuseApproved(ctx context.Context, c *Call, r *refusal) error {
+	if r.wait != nil {
+		if suspended, err := s.suspendCall(ctx, c, *r.wait); suspended || err != nil {
+			return err
+		}
+	}
+	_, err := s.endUnsent(ctx, s.Pool, onRefuse, c.ID, r.outcome)
+	return err
 }
 
 // loadApproved reads a call and its approval. The approval is nil if the call has none.
@@ -279,6 +290,8 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 		return target{}, newDenial(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
 	case standing.Demoted:
 		return target{}, newDenial(CodeReviewerRemoved, "the person who approved this call is no longer a reviewer"), nil
+	case !standing.Covers(decided.DecidedBy, scopeOf(decided, c.Agent, fresh.Skill.Name)):
+		return target{}, newDenial(CodeReviewerRemoved, "the person who approved this call may no longer decide calls like it"), nil
 	case standing.Revoked || fresh.KeyRevoked:
 		return target{}, newDenial(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
 	}
@@ -287,14 +300,20 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 		return target{}, nil, err
 	}
 	c.Skill = fresh.Skill.Name
-	if r, err = s.recheckRules(ctx, c, &now, to, rules); r != nil || err != nil {
-		return target{}, r, err
-	}
-	if r, err = s.recheckVotes(ctx, &now); r != nil || err != nil {
-		return target{}, r, err
-	}
-	r, err = s.recheckRequest(ctx, c, to)
+	r, err = s.recheckVerdict(ctx, c, &now, &to, rules)
 	return to, r, err
+}
+
+// recheckVerdict compares an approved call with the rules in force, its policies, and the request that it would make; revision is that of the last
+// change of a rule or policy.
+func (s *Service) recheckVerdict(ctx context.Context, c *Call, decided *approval.Approval, to *target, revision int64) (*refusal, error) {
+	if r, err := s.recheckRules(ctx, c, decided, to, revision); r != nil || err != nil {
+		return r, err
+	}
+	if r, err := s.recheckVotes(ctx, decided); r != nil || err != nil {
+		return r, err
+	}
+	return s.recheckRequest(ctx, c, *to)
 }
 
 // readPresentState reads all that an approved call is compared with, in one round trip.
@@ -347,16 +366,16 @@ func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event
 	return m.made, nil
 }
 
-// claimCall claims the call for this instance, stores its facts and removes its job, in one round trip. It reports false if another
-// instance was first.
-func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64) (bool, error) {
+// claimCall claims the call for this instance, stores its facts and removes its job, in one round trip, unless its verdict is open. It reports
+// false if another instance was first, or if the settled verdict refuses the call. Errors: *ruledError.
+func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64, open *openVerdict) (bool, *refusal, error) {
 	m := &move{event: onClaim, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Executing}}
 	batch := &pgx.Batch{}
 	if err := s.queueMoves(batch, m); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if err := s.queueFacts(ctx, batch, c); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	batch.Queue(`SELECT attach_key, keyed_sum FROM calls WHERE id = $1`, c.ID).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&c.attachKey, &c.keyedSum)
@@ -366,16 +385,27 @@ func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64) (bool, er
 			AND EXISTS (SELECT FROM (SELECT $1::uuid AS subject_id) AS e WHERE `+justWritten+`)`, c.ID, jobID)
 	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)
-	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+	var refused *refusal
+	var err error
+	if open == nil {
+		err = s.Pool.SendBatch(ctx, batch).Close()
+	} else {
+		refused, err = s.claimCounted(ctx, open, batch)
+	}
+	if _, ruled := errors.AsType[*ruledError](err); ruled || refused != nil {
+		return false, refused, err
+	}
+	if err != nil {
 		s.triggerRecovery()
-		return false, fmt.Errorf("claim call %s: %w", c.ID, err)
+		return false, nil, fmt.Errorf("claim call %s: %w", c.ID, err)
 	}
 	if !m.made {
-		return s.confirmEarlierClaim(ctx, c)
+		ours, err := s.confirmEarlierClaim(ctx, c)
+		return ours, nil, err
 	}
 	c.Status, c.claimedBy = Executing, s.Instance
 	failpoint.Hit(failpoint.ClaimAfterCommit)
-	return true, nil
+	return true, nil, nil
 }
 
 // confirmEarlierClaim is called if a claim found the call not approved. It reports whether an earlier claim of this flight, whose

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,11 +21,11 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used. One reviewer makes a grant,
-// so no grant stands in for an approval policy.
+// findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used. A call that several people
+// have to approve, or that a rule counts, takes none.
 func (s *Service) findGrants(ctx context.Context, c *Call, a *admission) ([]uuid.UUID, error) {
 	settings := a.skill.Tools[c.Tool]
-	if len(a.policies) > 0 || !a.verdict.AllowsGrants(settings.Grants) || !settings.TakesGrants(a.definition) || len(c.Files) > 0 {
+	if len(a.policies) > 0 || a.open != nil || !a.verdict.AllowsGrants(settings.Grants) || !a.skill.TakesGrants(a.definition) || len(c.Files) > 0 {
 		return nil, nil
 	}
 	book, err := s.Agents.Grants(ctx)
@@ -224,15 +225,13 @@ func (s *Service) CheckGrantable(ctx context.Context, c *Call) error {
 		return noGrants("it has attached files")
 	case !pins.Known || pins.Current != c.Pin || pins.Accepted != c.Pin || settings.Disabled():
 		return noGrants("the tool is not offered any more with an accepted definition that this call has")
-	case skill.PolicyOf(c.Tool) != "":
-		return noGrants("an approval policy decides about its calls: " + skill.PolicyOf(c.Tool))
 	default:
 		definition, err := s.Discovery.Definition(ctx, c.Pin)
 		if err != nil {
 			return err
 		}
-		if !settings.TakesGrants(definition) {
-			return noGrants("the tool is destructive or of high risk, and no operator allows grants for it")
+		if !skill.TakesGrants(definition) {
+			return noGrants("the tool is destructive, of high risk or has an approval policy, and no operator allows grants for it")
 		}
 	}
 	_, err = s.Agents.AgentByID(ctx, c.AgentID)
@@ -305,9 +304,7 @@ func (s *Service) findMatches(ctx context.Context, p *GrantPreview, pattern *gra
 			return err
 		}
 		p.NeedsSecond = p.NeedsSecond || part.limit == maxGrantRejected && len(found) == maxGrantRejected
-		for id, status := range found {
-			decisions[id] = status
-		}
+		maps.Copy(decisions, found)
 	}
 	ids := make([]uuid.UUID, 0, len(decisions))
 	for id := range decisions {

@@ -19,6 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/runtimetest"
@@ -406,7 +407,7 @@ func TestRevocationUnderLoad(t *testing.T) {
 	}
 	w.source.before = func() { // every tenth call is held for a while between its record and its request
 		if passed.Load()%10 == 0 {
-			time.Sleep(1500 * time.Millisecond)
+			_ = pause.For(t.Context(), 1500*time.Millisecond)
 		}
 	}
 	w.source.Unlock()

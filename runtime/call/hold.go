@@ -17,7 +17,7 @@ import (
 )
 
 // Claim records that a reviewer works on a parked call. It replaces the holder before, and every reviewer may still decide.
-// Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrInvitedApproval, *approval.ConflictError.
+// Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrInvitedApproval, *identity.LimitError, *approval.ConflictError.
 func (s *Service) Claim(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	return s.changePending(ctx, id, "claim", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
 		if a.HeldBy == by && a.AssignedBy == uuid.Nil {

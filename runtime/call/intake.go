@@ -28,6 +28,8 @@ type intakeItem struct {
 	wait      *connectWait                                        // nil: the call does not wait for a connection
 	begin     func(ctx context.Context, tx pgx.Tx, c *Call) error // of a carried call
 	move      *move
+	open      *openVerdict // settled in the transaction; nil: the verdict does not depend on earlier calls
+	tried     bool         // whether the verdict was settled before, in an attempt that may have committed
 
 	pendingLimit int // bounds the agent's waiting calls for the principal
 
@@ -100,7 +102,8 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 	for _, item := range items {
 		item.call.attachKey, item.call.keyedSum = item.attachKey, item.keyedSum
 		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
-		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && item.begin == nil && len(item.call.Files) == 0 && item.call.GrantID == uuid.Nil
+		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && item.begin == nil && item.open == nil &&
+			len(item.call.Files) == 0 && item.call.GrantID == uuid.Nil
 	}
 	if plain {
 		if err := s.intakeInOneTrip(ctx, items); !isUniqueViolation(err) { // else an earlier attempt was committed
@@ -111,29 +114,29 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 		if !s.isSettled() {
 			return errUnsettled
 		}
-		fresh, err := s.insertWithin(ctx, tx, items)
-		if err == nil {
-			fresh, err = s.takeGrants(ctx, tx, items, fresh)
-		}
+		groups, err := s.lockOpen(ctx, tx, items)
 		if err != nil {
 			return err
 		}
-		if late := s.findStragglers(fresh); len(late) > 0 {
-			if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
-				return fmt.Errorf("note calls with old ids: %w", err)
+		for _, group := range groups {
+			allowed, err := s.settleVerdict(ctx, tx, group[0])
+			if err != nil {
+				return err
 			}
-		}
-		if err := s.recordInserted(ctx, tx, fresh); err != nil {
-			return err
-		}
-		if err := recordFiles(ctx, tx, fresh); err != nil {
-			return err
-		}
-		for _, item := range fresh {
-			if item.begin == nil {
+			if !allowed {
 				continue
 			}
-			if err := item.begin(ctx, tx, item.call); err != nil {
+			fresh, err := s.insertWithin(ctx, tx, group)
+			if err == nil {
+				fresh, err = s.takeGrants(ctx, tx, group, fresh)
+			}
+			if err != nil {
+				return err
+			}
+			if err := s.recordInserted(ctx, tx, fresh); err != nil {
+				return err
+			}
+			if err := s.recordRest(ctx, tx, fresh); err != nil {
 				return err
 			}
 		}
@@ -144,6 +147,42 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 		failpoint.Hit(failpoint.SubmitAfterCommit)
 	}
 	return err
+}
+
+// recordRest records what belongs to inserted calls besides their events, approvals and waits.
+func (s *Service) recordRest(ctx context.Context, tx pgx.Tx, fresh []*intakeItem) error {
+	if late := s.findStragglers(fresh); len(late) > 0 {
+		if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
+			return fmt.Errorf("note calls with old ids: %w", err)
+		}
+	}
+	if err := recordFiles(ctx, tx, fresh); err != nil {
+		return err
+	}
+	for _, item := range fresh {
+		if item.begin == nil {
+			continue
+		}
+		if err := item.begin(ctx, tx, item.call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockOpen locks what the open verdicts of items count, and returns the groups of items that are recorded one after the other: those whose verdict
+// is open see the ones before them.
+func (s *Service) lockOpen(ctx context.Context, tx pgx.Tx, items []*intakeItem) ([][]*intakeItem, error) {
+	var open []*openVerdict
+	for _, item := range items {
+		if item.open != nil {
+			open = append(open, item.open)
+		}
+	}
+	if len(open) == 0 {
+		return [][]*intakeItem{items}, nil
+	}
+	return slices.Collect(slices.Chunk(items, 1)), lockMemory(ctx, tx, open...)
 }
 
 // intakeInOneTrip records calls that do not wait, and that no other call attaches to, in one pipelined, implicit transaction.

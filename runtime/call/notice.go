@@ -17,7 +17,7 @@ type AttentionKind string
 // The kinds of attention.
 const (
 	Waits     AttentionKind = "waits"     // the approval is new
-	Escalated AttentionKind = "escalated" // it is escalated to another team
+	Escalated AttentionKind = "escalated" // a step of its escalation is taken
 	Alone     AttentionKind = "alone"     // it is new, and no reviewer may decide it
 	Asked     AttentionKind = "asked"     // a question of the call's server waits for a decision
 	Settled   AttentionKind = "settled"   // it is no longer pending
@@ -30,6 +30,10 @@ type Attention struct {
 	Agent    string // its name; empty if Settled
 	Skill    string // its name; empty if Settled
 	Deadline time.Time
+	// Of Escalated: the number of the step, from 1, and who is asked.
+	Step   int
+	Teams  []string
+	People []uuid.UUID
 }
 
 // notifyPeople hands notices to the service that sends them, in tx.

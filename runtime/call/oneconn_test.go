@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -54,7 +55,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.calls.Attend = func(context.Context, pgx.Tx, []call.Attention) error { return nil }
-	w.calls.Reviewable = func(ctx context.Context, _, _ uuid.UUID) (bool, error) { // reads from the database, as a role does that is not cached
+	w.calls.Reviewable = func(ctx context.Context, _ *approval.Approval) (bool, error) { // reads from the database, as a role does that is not cached
 		_, err := w.db.Pool().Exec(ctx, `SELECT 1`)
 		return err == nil, err
 	}
@@ -76,7 +77,8 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	}
 	_, err = w.calls.Extend(t.Context(), waiting.ID, w.reviewer)
 	check(t, err)
-	_, err = w.db.Pool().Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'call_escalate'`)
+	w.db.MoveClock("61 seconds") // more than half of the two minutes
+	_, err = w.db.Pool().Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'call_escalation'`)
 	check(t, err)
 	for deadline := time.Now().Add(time.Minute); ; {
 		a, err := w.calls.GetApproval(t.Context(), waiting.ID)

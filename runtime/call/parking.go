@@ -17,7 +17,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // parking is a call that is about to wait for a decision. It is complete before a transaction takes a connection, since a
@@ -34,42 +33,36 @@ func (p *parking) newAttention(kind AttentionKind, deadline time.Time) Attention
 		Kind: kind, Agent: p.call.Agent, Skill: p.call.Skill, Deadline: deadline,
 		Approval: approval.Approval{
 			CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Tool: r.Tool,
-			Status: approval.Pending, Rule: r.Rule, Team: r.Team, EscalateTo: r.EscalateTo, Deadline: deadline,
+			Status: approval.Pending, Rule: r.Rule, Team: r.Team, EscalateTo: r.EscalateTo, Escalation: r.Escalation, Deadline: deadline,
+			CreatedAt: deadline.Add(-r.Timeout), AskedAt: deadline.Add(-r.Timeout),
 		},
 	}
 }
 
-// lacksReviewer reports whether no reviewer may decide a call. It returns false on an error, because the call is parked in any case.
-func (s *Service) lacksReviewer(ctx context.Context, c *Call) bool {
-	someone, err := s.hasReviewer(ctx, c.PrincipalID, c.AgentID)
+// newParking returns a call that is about to wait. Without an answer, somebody may decide it: it is parked in any case.
+func (s *Service) newParking(ctx context.Context, c *Call, r *approval.Request) parking {
+	someone, err := s.HasReviewer(ctx, &approval.Approval{
+		CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Team: r.Team, EscalateTo: r.EscalateTo,
+	})
 	if err != nil {
 		s.Logger.Warn("searching for reviewers", "call", c.ID, "error", err)
 	}
-	return err == nil && !someone
+	return parking{call: c, request: r, lacksReviewer: err == nil && !someone}
 }
 
-// hasReviewer reports whether any reviewer may decide a call that an agent makes on behalf of principal.
-func (s *Service) hasReviewer(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
+// HasReviewer reports whether any reviewer may decide a call.
+func (s *Service) HasReviewer(ctx context.Context, a *approval.Approval) (bool, error) {
 	if s.Reviewable == nil {
 		return true, nil
 	}
-	if s.AllowSelfApproval {
-		principal, agentID = uuid.Nil, uuid.Nil
-	}
-	someone, err := s.Reviewable(ctx, principal, agentID)
+	someone, err := s.Reviewable(ctx, a)
 	if err != nil {
 		return false, fmt.Errorf("search for reviewers: %w", err)
 	}
 	return someone, nil
 }
 
-// HasReviewer reports whether any reviewer may decide a parked call.
-func (s *Service) HasReviewer(ctx context.Context, c *Call) (bool, error) {
-	return s.hasReviewer(ctx, c.PrincipalID, c.AgentID)
-}
-
-// insertApprovals stores pending approvals, notifies people, and schedules the escalation at half of the time. It returns the
-// deadlines by call.
+// insertApprovals stores pending approvals, notifies people, and schedules escalations. It returns the deadlines by call.
 func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []parking) (map[uuid.UUID]time.Time, error) {
 	requests := make([]approval.Request, len(parkings))
 	for i := range parkings {
@@ -79,43 +72,24 @@ func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []par
 	if err != nil {
 		return nil, err
 	}
-	escalations := map[uuid.UUID]time.Time{}
 	var waits, alone []Attention
 	var events []audit.Event
 	for i := range parkings {
 		p := &parkings[i]
 		deadline := deadlines[p.request.CallID]
-		if p.request.EscalateTo != "" {
-			escalations[p.request.CallID] = deadline.Add(-p.request.Timeout / 2)
-		}
 		if p.lacksReviewer {
 			alone = append(alone, p.newAttention(Alone, deadline))
 			events = append(events, audit.Event{Actor: audit.System(), Action: audit.ApprovalNoReviewer, Subject: p.request.CallID})
 		}
 		waits = append(waits, p.newAttention(Waits, deadline))
 	}
-	if err := s.scheduleEscalations(ctx, tx, escalations); err != nil {
+	if err := s.scheduleEscalations(ctx, tx, waits...); err != nil {
 		return nil, err
 	}
 	if err := audit.Write(ctx, tx, events...); err != nil {
 		return nil, err
 	}
 	return deadlines, s.notifyPeople(ctx, tx, append(alone, waits...)...)
-}
-
-// scheduleEscalations inserts the jobs that ask the second teams of calls at these times.
-func (s *Service) scheduleEscalations(ctx context.Context, tx pgx.Tx, at map[uuid.UUID]time.Time) error {
-	if len(at) == 0 {
-		return nil
-	}
-	jobs := make([]river.InsertManyParams, 0, len(at))
-	for id, when := range at {
-		jobs = append(jobs, river.InsertManyParams{Args: escalateArgs{CallID: id}, InsertOpts: &river.InsertOpts{ScheduledAt: when}})
-	}
-	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("insert escalation jobs: %w", err)
-	}
-	return nil
 }
 
 const (
@@ -177,14 +151,19 @@ func (s *Service) expireTogether(ctx context.Context) (ids []uuid.UUID, err erro
 		if err != nil || len(overdue) == 0 {
 			return err
 		}
-		outcomes := map[uuid.UUID]outcome{} // by principal
+		type deciders struct { // calls with the same have the same reviewers
+			principal, agent, skill uuid.UUID
+			team, escalateTo        string
+		}
+		outcomes := map[deciders]outcome{}
 		for i := range overdue {
 			a := &overdue[i]
 			ids = append(ids, a.CallID)
-			o, known := outcomes[a.PrincipalID]
+			who := deciders{a.PrincipalID, a.AgentID, a.SkillID, a.Team, a.EscalateTo}
+			o, known := outcomes[who]
 			if !known {
-				o = s.expiryOutcome(ctx, a.PrincipalID)
-				outcomes[a.PrincipalID] = o
+				o = s.expiryOutcome(ctx, a)
+				outcomes[who] = o
 			}
 			expired = append(expired, newSettleMove(a, o, audit.System(), "", nil))
 		}
@@ -226,45 +205,8 @@ func (w *expireWorker) Work(ctx context.Context, job *river.Job[expireArgs]) err
 	return nil
 }
 
-// escalateArgs is the job that escalates an approval to a second team.
-type escalateArgs struct {
-	CallID uuid.UUID `json:"call_id"`
-}
-
-func (escalateArgs) Kind() string { return "call_escalate" }
-
-type escalateWorker struct {
-	river.WorkerDefaults[escalateArgs]
-	service *Service
-}
-
-func (w *escalateWorker) Work(ctx context.Context, job *river.Job[escalateArgs]) error {
-	s := w.service
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		a, asked, err := approval.Escalate(ctx, tx, job.Args.CallID)
-		if err != nil || !asked {
-			return err
-		}
-		event := audit.Event{Actor: audit.System(), Action: audit.ApprovalEscalated, Subject: a.CallID, Data: map[string]any{"team": a.EscalateTo}}
-		if err := audit.Write(ctx, tx, event); err != nil {
-			return err
-		}
-		names, err := agent.Names(ctx, tx, []uuid.UUID{a.AgentID, a.SkillID})
-		if err != nil {
-			return err
-		}
-		return s.notifyPeople(ctx, tx, Attention{
-			Kind: Escalated, Approval: a, Agent: names[a.AgentID], Skill: names[a.SkillID], Deadline: a.Deadline,
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("escalate call %s: %w", job.Args.CallID, err)
-	}
-	return nil
-}
-
 // Extend extends the deadline of a parked call, at most [approval.MaxExtensions] times.
-// Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrExtended, *approval.ConflictError.
+// Errors: approval.ErrNotFound, approval.ErrSelfApproval, *identity.LimitError, approval.ErrExtended, *approval.ConflictError.
 func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	var expired *move
 	var extended approval.Approval
@@ -274,7 +216,7 @@ func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error)
 			return err
 		}
 		if a.Status == approval.Pending && !a.Deadline.After(now) {
-			expired = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+			expired = newSettleMove(&a, s.expiryOutcome(ctx, &a), audit.System(), "", nil)
 			return s.moveInTx(ctx, tx, expired)
 		}
 		if err := s.checkConflictOfInterest(ctx, tx, &a, by); err != nil {

@@ -323,7 +323,7 @@ func (s *Service) storeAnswer(ctx context.Context, viewer Viewer, id uuid.UUID, 
 	if c.AgentID != viewer.AgentID || c.PrincipalID != viewer.PrincipalID {
 		return ErrNotFound
 	}
-	who, err := s.prepareAttention(ctx, c, c.Gated)
+	who, err := s.prepareAttention(ctx, c, true)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (s *Service) ListApprovals(ctx context.Context, f QueueFilter) ([]Waiting, 
 	if len(approvals) > limit {
 		approvals, next = approvals[:limit], approvals[limit-1].CallID
 	}
-	waiting, err := s.withCalls(ctx, listColumns, approvals)
+	waiting, err := s.withCalls(ctx, approvals)
 	return waiting, next, err
 }
 
@@ -68,7 +68,7 @@ func (s *Service) ListQueue(ctx context.Context, f approval.QueueFilter) ([]Wait
 		approvals = approvals[:limit]
 		next = f.PositionOf(&approvals[limit-1])
 	}
-	waiting, err := s.withCalls(ctx, listColumns, approvals)
+	waiting, err := s.withCalls(ctx, approvals)
 	return waiting, next, err
 }
 
@@ -99,6 +99,11 @@ func (s *Service) rankKinds(ctx context.Context, others ...approval.Kind) ([]app
 	return kinds, nil
 }
 
+// AsksPeople reports whether a pending approval asks people, and not only teams.
+func (s *Service) AsksPeople(ctx context.Context) (bool, error) {
+	return approval.AsksPeople(ctx, s.Pool)
+}
+
 // CountQueue counts the pending approvals that a filter selects.
 func (s *Service) CountQueue(ctx context.Context, f approval.QueueFilter) (approval.Counts, error) {
 	return approval.Count(ctx, s.Pool, f)
@@ -110,12 +115,26 @@ func (s *Service) ListSimilar(ctx context.Context, a *approval.Approval, limit i
 	if err != nil {
 		return nil, err
 	}
-	return s.withCalls(ctx, listColumns, approvals)
+	return s.withCalls(ctx, approvals)
 }
 
 // ReadPulse returns a value that changes when the queue changes. It is cheap.
 func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
 	return approval.ReadPulse(ctx, s.Pool)
+}
+
+// ReadVoteState returns a text that changes with what the queue shows about votes. See [approval.ReadVoteState].
+func (s *Service) ReadVoteState(ctx context.Context) (string, error) {
+	return approval.ReadVoteState(ctx, s.Pool)
+}
+
+// ListUnreviewed returns approvals that one person gave alone and that nobody has reviewed, with their calls, the newest first.
+func (s *Service) ListUnreviewed(ctx context.Context, limit int) ([]Waiting, error) {
+	approvals, err := approval.ListUnreviewed(ctx, s.Pool, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.withCalls(ctx, approvals)
 }
 
 // GetApproval returns an approval with its call, or approval.ErrNotFound. It expires an overdue one first, and locks nothing otherwise.
@@ -233,12 +252,12 @@ func (s *Service) withCall(ctx context.Context, a approval.Approval) (Waiting, e
 }
 
 // withCalls returns approvals with their calls, in the same order.
-func (s *Service) withCalls(ctx context.Context, columns string, approvals []approval.Approval) ([]Waiting, error) {
+func (s *Service) withCalls(ctx context.Context, approvals []approval.Approval) ([]Waiting, error) {
 	ids := make([]uuid.UUID, len(approvals))
 	for i := range approvals {
 		ids[i] = approvals[i].CallID
 	}
-	byID, err := s.readByID(ctx, columns, ids, s.fillNames)
+	byID, err := s.readByID(ctx, listColumns, ids, s.fillNames)
 	if err != nil {
 		return nil, fmt.Errorf("read calls of approvals: %w", err)
 	}

@@ -57,7 +57,8 @@ func (s *Service) openRelay(c *Call, skill *agent.Skill) (caller tool.Caller, do
 	if c.caller.isZero() && !c.awaited && !c.Gated && c.GrantID == uuid.Nil {
 		return tool.Caller{}, func() {} // the usual case
 	}
-	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, review: (c.Gated || c.GrantID != uuid.Nil) && skill.Questions != agent.QuestionsClient, cancel: make(chan struct{})}
+	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, review: skill.Questions != agent.QuestionsClient, cancel: make(chan struct{})}
+	r.review = r.review && (c.Gated || !skill.AutoApprove || c.GrantID != uuid.Nil) // a rule or a grant has judged the arguments, and no answers
 	s.relays.Store(c.ID, r)
 	caller = tool.Caller{
 		Capabilities: c.caller.Capabilities, LogLevel: c.caller.LogLevel, Depth: c.caller.Depth, Cancel: r.cancel,

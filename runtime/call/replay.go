@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -27,6 +30,9 @@ const (
 	replayTime     = 20 * time.Second
 	replayBatch    = 2000
 	replayBytes    = 32 << 20 // of arguments in a batch; one call may exceed it
+
+	maxReplayedHistory = 2 * MaxReplayed // calls that a rule counts
+	maxReplayedBytes   = 128 << 20       // of their arguments
 )
 
 // Replay is the judgement of a rule on calls of the past, as if it had been in force beside the rules of their time.
@@ -59,6 +65,7 @@ type Difference struct {
 type replayedCall struct {
 	id, agentID, skillID uuid.UUID
 	principalID          uuid.UUID
+	conversationID       uuid.UUID
 	tool                 string
 	pin                  tool.Pin
 	arguments            json.RawMessage
@@ -72,15 +79,20 @@ type replayedCall struct {
 // replayer judges the calls of one replay.
 type replayer struct {
 	*Service
-	covered  []uuid.UUID // skills that the rule is about
-	book     *rule.Book  // with the one rule
-	agents   map[uuid.UUID]string
-	skills   map[uuid.UUID]string
-	open     map[uuid.UUID]bool // skills that are auto-approved now
-	people   map[uuid.UUID]identity.Person
-	found    Replay
-	rejected []Difference
-	others   []Difference
+	covered []uuid.UUID // skills that the rule is about
+	book    *rule.Book  // with the one rule
+	agents  map[uuid.UUID]string
+	skills  map[uuid.UUID]string
+	open    map[uuid.UUID]bool // skills that are auto-approved now
+	people  map[uuid.UUID]identity.Person
+	history *rule.History // nil: the rule asks nothing about earlier calls
+	queries []condition.Query
+	// remembered is the time from which on the history has all that calls ask. Zero: all.
+	remembered time.Time
+	cut        bool // whether calls before that were left out
+	found      Replay
+	rejected   []Difference
+	others     []Difference
 }
 
 // ReplayRule judges recorded calls by a rule that need not be stored, whatever its mode. It replaces the rule of its name. The newest calls come first.
@@ -104,6 +116,9 @@ func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error
 		Service: s, covered: covered, book: rule.NewBook(0, []rule.Rule{{Spec: spec}}, nil, programs),
 		agents: map[uuid.UUID]string{}, skills: map[uuid.UUID]string{}, open: map[uuid.UUID]bool{}, people: map[uuid.UUID]identity.Person{},
 	}
+	if err := r.readHistory(ctx); err != nil {
+		return Replay{}, fmt.Errorf("replay rule %s: %w", spec.Name, err)
+	}
 	began, before := s.Now(), uuid.Max
 	for scanned := 0; scanned < replayScanned && r.found.Judged < MaxReplayed && elapsedTime(s.Now(), began) < replayTime; scanned += replayBatch {
 		calls, next, err := r.readBatch(ctx, before)
@@ -113,7 +128,7 @@ func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error
 		if err != nil {
 			return Replay{}, fmt.Errorf("replay rule %s: %w", spec.Name, err)
 		}
-		if r.found.Complete = next == uuid.Nil; r.found.Complete {
+		if r.found.Complete = next == uuid.Nil && !r.cut; r.found.Complete || r.cut {
 			break
 		}
 		before = next
@@ -121,6 +136,124 @@ func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error
 	all := slices.Concat(r.rejected, r.others)
 	r.found.Differences = all[:min(len(all), MaxReplayShown)]
 	return r.found, nil
+}
+
+// readHistory reads the calls that the rule counts, the newest first, if it counts any.
+func (r *replayer) readHistory(ctx context.Context) error {
+	spec := &r.book.Rules[0].Spec
+	if spec.When == "" {
+		return nil
+	}
+	program, err := condition.Compile(spec.When, nil) // what compiles for a tool compiles for arguments of any shape
+	if err != nil || len(program.Queries()) == 0 {
+		return nil //nolint:nilerr // the rule fails for each call
+	}
+	r.queries = program.Queries()
+	type sentCall struct {
+		replayedCall
+
+		deleted bool
+		at      time.Time
+	}
+	var sent []sentCall
+	bytes := 0
+	if slices.ContainsFunc(r.queries, func(q condition.Query) bool { return q.Function != condition.After }) {
+		err = r.Reader.InTx(ctx, func(tx pgx.Tx) error {
+			rows, _ := tx.Query(ctx, `SELECT id, agent_id, skill_id, principal_id, conversation_id, tool, arguments, content_deleted_at IS NOT NULL, claimed_at
+				FROM calls c WHERE skill_id = ANY($1) AND `+countedSQL+` ORDER BY claimed_at DESC LIMIT $2`, r.covered, maxReplayedHistory)
+			var c sentCall
+			var principal, conversation *uuid.UUID
+			_, err := pgx.ForEachRow(rows, []any{&c.id, &c.agentID, &c.skillID, &principal, &conversation, &c.tool, (*[]byte)(&c.arguments), &c.deleted, &c.at}, func() error {
+				c.principalID, c.conversationID = postgres.OrNil(principal), postgres.OrNil(conversation)
+				if bytes += len(c.arguments); bytes <= maxReplayedBytes {
+					sent = append(sent, c)
+				}
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("read earlier calls: %w", err)
+		}
+	}
+	ids := map[uuid.UUID]bool{}
+	for i := range sent {
+		ids[sent[i].agentID], ids[sent[i].skillID] = true, true
+	}
+	names, err := r.Agents.Names(ctx, slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return err
+	}
+	calls := make([]rule.Call, len(sent))
+	for i := range sent {
+		c := &sent[i]
+		calls[i] = newRuleCall(c.id, rule.Subject{Agent: names[c.agentID], Skill: names[c.skillID], Tool: c.tool}, c.principalID, c.conversationID, c.arguments, c.at)
+		calls[i].Deleted = c.deleted
+	}
+	r.history = rule.NewHistory(calls)
+	if len(sent) == maxReplayedHistory || bytes > maxReplayedBytes {
+		for _, q := range r.queries {
+			if from := sent[len(sent)-1].at.Add(q.Window); r.remembered.Before(from) {
+				r.remembered = from
+			}
+		}
+	}
+	return nil
+}
+
+// newRuleCall makes a call as rules remember it.
+func newRuleCall(id uuid.UUID, of rule.Subject, principal, conversation uuid.UUID, arguments json.RawMessage, at time.Time) rule.Call {
+	c := rule.Call{Subject: of, ID: id, Arguments: arguments, At: at}
+	if principal != uuid.Nil {
+		c.Principal = principal.String()
+	}
+	if conversation != uuid.Nil {
+		c.Conversation = conversation.String()
+	}
+	return c
+}
+
+// noteTools adds the tools that the conversations of calls used to the history, as far as the rule asks for them.
+func (r *replayer) noteTools(ctx context.Context, calls []replayedCall) error {
+	var tools []string
+	for _, q := range r.queries {
+		if q.Function == condition.After {
+			_, name, both := strings.Cut(q.Tool, "/")
+			if !both {
+				name = q.Tool
+			}
+			tools = append(tools, name)
+		}
+	}
+	if len(tools) == 0 {
+		return nil
+	}
+	conversations := map[uuid.UUID]bool{}
+	for i := range calls {
+		conversations[calls[i].conversationID] = true
+	}
+	type firstCall struct {
+		Conversation, Skill uuid.UUID
+		Tool                string
+		At                  time.Time
+	}
+	first, err := postgres.Collect(ctx, r.Pool, pgx.RowToStructByPos[firstCall], `SELECT conversation_id, skill_id, tool, min(claimed_at) FROM calls c
+		WHERE conversation_id = ANY($1) AND tool = ANY($2) AND `+countedSQL+` GROUP BY 1, 2, 3`, slices.Collect(maps.Keys(conversations)), tools)
+	if err != nil {
+		return fmt.Errorf("read the tools of conversations: %w", err)
+	}
+	var skills []uuid.UUID
+	for _, c := range first {
+		skills = append(skills, c.Skill)
+	}
+	names, err := r.Agents.Names(ctx, skills)
+	if err != nil {
+		return err
+	}
+	for _, c := range first {
+		r.history.NoteTool(c.Conversation.String(), names[c.Skill], c.Tool, c.At)
+	}
+	return nil
 }
 
 // readBatch reads calls that are older than one, newest first, and returns the position of the next batch; uuid.Nil: there is none. It leaves out
@@ -138,7 +271,7 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 		if err != nil || bound.Oldest == nil {
 			return err
 		}
-		calls, err = postgres.Collect(ctx, tx, scanReplayed, `SELECT id, agent_id, skill_id, principal_id, tool, pin, coalesce(submitted, arguments), gated, status,
+		calls, err = postgres.Collect(ctx, tx, scanReplayed, `SELECT id, agent_id, skill_id, principal_id, conversation_id, tool, pin, coalesce(submitted, arguments), gated, status,
 				coalesce(code, ''), created_at, rules, grant_id IS NOT NULL
 			FROM calls WHERE id < $1 AND id >= $2 AND skill_id = ANY($3) AND content_deleted_at IS NULL AND status NOT IN ('needs_connection', 'invalid')
 			ORDER BY id DESC`, before, *bound.Oldest, r.covered)
@@ -151,11 +284,12 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 }
 
 func scanReplayed(row pgx.CollectableRow) (c replayedCall, err error) {
-	var principal *uuid.UUID
+	var principal, conversation *uuid.UUID
 	var pin []byte
-	err = row.Scan(&c.id, &c.agentID, &c.skillID, &principal, &c.tool, &pin, (*[]byte)(&c.arguments), &c.gated, &c.status, &c.code, &c.createdAt, &c.rules, &c.granted)
+	err = row.Scan(&c.id, &c.agentID, &c.skillID, &principal, &conversation, &c.tool, &pin, (*[]byte)(&c.arguments), &c.gated, &c.status, &c.code, &c.createdAt, &c.rules,
+		&c.granted)
 	copy(c.pin[:], pin)
-	c.principalID = postgres.OrNil(principal)
+	c.principalID, c.conversationID = postgres.OrNil(principal), postgres.OrNil(conversation)
 	return c, err
 }
 
@@ -163,6 +297,9 @@ func scanReplayed(row pgx.CollectableRow) (c replayedCall, err error) {
 func (r *replayer) judgeBatch(ctx context.Context, calls []replayedCall) error {
 	calls = slices.DeleteFunc(calls, func(c replayedCall) bool { return c.status == Denied && c.code != CodeRuleDenied })
 	decided, definitions, err := r.readContext(ctx, calls)
+	if err == nil && r.history != nil {
+		err = r.noteTools(ctx, calls)
+	}
 	if err != nil {
 		return err
 	}
@@ -174,6 +311,9 @@ func (r *replayer) judgeBatch(ctx context.Context, calls []replayedCall) error {
 		if len(rules) == 0 || definition.Name == "" {
 			continue
 		}
+		if r.cut = c.createdAt.Before(r.remembered); r.cut {
+			return nil
+		}
 		r.found.Judged++
 		r.found.Since = &c.createdAt
 		in := newInput(subject, c.arguments, definition)
@@ -181,7 +321,13 @@ func (r *replayer) judgeBatch(ctx context.Context, calls []replayedCall) error {
 		if p, exists := r.people[c.principalID]; exists {
 			in.Principal = newPrincipal(&p)
 		}
-		applied := r.book.Prepare(ctx, rules, rule.Schema{Pin: c.pin, JSON: definition.InputSchema}).Apply(ctx, in)
+		prepared := r.book.Prepare(ctx, rules, rule.Schema{Pin: c.pin, JSON: definition.InputSchema})
+		var memory rule.Memory
+		if r.history != nil {
+			judged := newRuleCall(c.id, subject, c.principalID, c.conversationID, c.arguments, c.createdAt)
+			memory = r.history.Remember(ctx, prepared, in, &judged)
+		}
+		applied := prepared.Apply(ctx, in, memory)
 		r.noteVerdict(c, subject, decided[c.id], applied)
 	}
 	return nil
@@ -243,6 +389,18 @@ func (r *replayer) readContext(ctx context.Context, calls []replayedCall) (map[u
 	return decided, definitions, nil
 }
 
+// restoreSettings returns the verdict of operators' settings on a call of the past, without that of rules. parkedBy is why it was parked; open tells
+// whether its skill is auto-approved now.
+func restoreSettings(c *replayedCall, parkedBy approval.Rule, open bool) approval.Verdict {
+	switch allowed := slices.ContainsFunc(c.rules, func(a rule.Applied) bool { return a.Mode == rule.Enforce && a.Effect == rule.Allow }); {
+	case c.gated && parkedBy != approval.RuleParked && parkedBy != approval.RuleFailed && parkedBy != "":
+		return approval.Verdict{Action: approval.Park, Rule: parkedBy}
+	case !open || allowed:
+		return approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}
+	}
+	return approval.Verdict{Action: approval.Allow, Rule: approval.RuleAutoApproved}
+}
+
 // noteVerdict compares the verdict that a call got with the one that it would get.
 func (r *replayer) noteVerdict(c *replayedCall, subject rule.Subject, decided approval.Approval, applied []rule.Applied) {
 	if len(applied) > 0 && applied[0].Failure != "" {
@@ -250,13 +408,7 @@ func (r *replayer) noteVerdict(c *replayedCall, subject rule.Subject, decided ap
 	} else if len(applied) > 0 {
 		r.found.Matched++
 	}
-	settings := approval.Verdict{Action: approval.Allow, Rule: approval.RuleAutoApproved}
-	switch allowed := slices.ContainsFunc(c.rules, func(a rule.Applied) bool { return a.Mode == rule.Enforce && a.Effect == rule.Allow }); {
-	case c.gated && decided.Rule != approval.RuleParked && decided.Rule != approval.RuleFailed && decided.Rule != "":
-		settings = approval.Verdict{Action: approval.Park, Rule: decided.Rule}
-	case !r.open[c.skillID] || allowed:
-		settings = approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}
-	}
+	settings := restoreSettings(c, decided.Rule, r.open[c.skillID])
 	name := r.book.Rules[0].Name
 	others := slices.DeleteFunc(slices.Clone(c.rules), func(a rule.Applied) bool { return a.Name == name })
 	before, after := rule.Combine(settings, c.rules), rule.Combine(settings, append(others, applied...))

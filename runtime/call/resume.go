@@ -71,45 +71,49 @@ func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skil
 	}
 	c.Agent, c.Skill = by.Name, skill.Name
 	a, err := s.admitCall(ctx, c, skill, server, offered)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case a.refusal != nil:
-		return s.endConnectionWait(ctx, c, a.refusal.outcome, nil)
-	case a.verdict.Action == approval.Park:
-		for _, c.GrantID = range a.grants {
-			if err := s.sendResumed(ctx, c, a); !errors.Is(err, errGrantGone) {
-				return err
-			}
-		}
-		c.GrantID = uuid.Nil
-		return s.parkResumed(ctx, c, by, a)
-	default:
-		return s.sendResumed(ctx, c, a)
 	}
+	if a.refusal == nil && (a.verdict.Action == approval.Allow || a.open != nil) {
+		gated := c.Gated
+		if err := s.sendResumed(ctx, c, a); !errors.Is(err, errNotAllowed) {
+			return err
+		}
+		c.Gated = gated
+		if err := s.adoptVerdict(ctx, c, a); err != nil {
+			return err
+		}
+	}
+	if a.refusal != nil {
+		return s.endConnectionWait(ctx, c, a.refusal.outcome, nil)
+	}
+	for _, c.GrantID = range a.grants {
+		if err := s.sendResumed(ctx, c, a); !errors.Is(err, errGrantGone) {
+			return err
+		}
+	}
+	c.GrantID = uuid.Nil
+	return s.parkResumed(ctx, c, by, a)
 }
 
 // parkResumed parks a resumed call.
 func (s *Service) parkResumed(ctx context.Context, c *Call, by *agent.Agent, a *admission) error {
 	c.Gated = true
-	waits := parking{call: c, request: s.newApprovalRequest(ctx, c, by, a), lacksReviewer: s.lacksReviewer(ctx, c)}
+	waits := s.newParking(ctx, c, s.newApprovalRequest(ctx, c, by, a))
 	return s.endConnectionWait(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
 		_, err := s.insertApprovals(ctx, tx, []parking{waits})
 		return err
 	})
 }
 
-// sendResumed claims and sends a resumed call that needs no approval. Error: errGrantGone.
+// sendResumed claims and sends a resumed call that needs no approval. It returns errGrantGone, or [errNotAllowed] if the verdict was open and does not
+// allow the call.
 func (s *Service) sendResumed(ctx context.Context, c *Call, a *admission) error {
 	if !s.flights.add(c.ID, s.pulse.currentRun()) {
 		return nil
 	}
 	c.Gated = false
-	var take func(tx pgx.Tx) error
-	if c.GrantID != uuid.Nil {
-		take = func(tx pgx.Tx) error { return s.takeGrant(ctx, tx, c) }
-	}
-	err := s.endConnectionWait(ctx, c, outcome{status: Executing}, take)
+	err := s.claimResumed(ctx, c, a.open)
 	if err != nil || c.Status != Executing {
 		s.triggerRecovery()
 		s.flights.release(c.ID)
@@ -120,14 +124,53 @@ func (s *Service) sendResumed(ctx context.Context, c *Call, a *admission) error 
 	return nil
 }
 
+// claimResumed ends a call's wait for a connection by claiming it, if its grant counts, or its open verdict allows that.
+func (s *Service) claimResumed(ctx context.Context, c *Call, open *openVerdict) error {
+	to := outcome{status: Executing}
+	if open == nil {
+		var take func(tx pgx.Tx) error
+		if c.GrantID != uuid.Nil {
+			take = func(tx pgx.Tx) error { return s.takeGrant(ctx, tx, c) }
+		}
+		return s.endConnectionWait(ctx, c, to, take)
+	}
+	leave, err := s.enterMemory(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.endWaitAfter(ctx, c, to, func(tx pgx.Tx) error {
+		if err := lockMemory(ctx, tx, open); err != nil {
+			return err
+		}
+		if err := open.judge(ctx, tx); err != nil {
+			return err
+		}
+		if c.Rules = open.verdict.Applied; open.verdict.Action != approval.Allow {
+			return errNotAllowed
+		}
+		return nil
+	}, nil)
+}
+
 // endConnectionWait ends a call's wait for a connection with the next status, and runs also in the same transaction. If the wait has
 // ended, it does nothing, and c keeps its status.
 func (s *Service) endConnectionWait(ctx context.Context, c *Call, to outcome, also func(tx pgx.Tx) error) error {
+	return s.endWaitAfter(ctx, c, to, nil, also)
+}
+
+// endWaitAfter is [Service.endConnectionWait] in a transaction that runs before first.
+func (s *Service) endWaitAfter(ctx context.Context, c *Call, to outcome, before, also func(tx pgx.Tx) error) error {
 	m := &move{event: onResume, id: c.ID, agentID: c.AgentID, outcome: to, data: map[string]any{"status": to.status}}
 	if to.code != "" {
 		m.data["code"] = to.code
 	}
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		if before != nil {
+			if err := before(tx); err != nil {
+				return err
+			}
+		}
 		waiting, left, err := lockWait(ctx, tx, c.ID)
 		if err != nil || !waiting || left <= 0 {
 			return err

@@ -341,7 +341,7 @@ func (q *AskedQuestion) Outcome() string {
 }
 
 // DecideQuestion records a reviewer's decision about a question and its audit event in one transaction.
-// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, *[QuestionConflictError].
+// Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, *identity.LimitError, *[QuestionConflictError].
 func (s *Service) DecideQuestion(ctx context.Context, d QuestionDecision) (AskedQuestion, error) {
 	q, err := s.decideQuestion(ctx, d)
 	if err != nil {
@@ -377,8 +377,7 @@ func (s *Service) decideQuestion(ctx context.Context, d QuestionDecision) (decid
 		case q.Status != QuestionPending:
 			return &QuestionConflictError{Question: q}
 		}
-		made := &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}
-		if err := s.checkConflictOfInterest(ctx, tx, made, d.By); err != nil {
+		if err := s.checkConflictOfInterest(ctx, tx, newSubject(c), d.By); err != nil {
 			return err
 		}
 		decided, err = s.settleQuestion(ctx, tx, &q, d)
@@ -469,10 +468,14 @@ func (s *Service) prepareAttention(ctx context.Context, c *Call, waits bool) (*A
 	if err != nil {
 		return nil, err
 	}
-	return &Attention{
+	who := &Attention{
 		Kind: Asked, Agent: names[c.AgentID], Skill: names[c.SkillID],
 		Approval: approval.Approval{CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool},
-	}, nil
+	}
+	if skill, _, err := s.Agents.Skill(ctx, c.SkillID); err == nil {
+		who.Approval.Team = skill.Team
+	}
+	return who, nil
 }
 
 // notifyOfQuestion notifies the call's team that a question waits for a decision. It does nothing if who is nil.
@@ -481,8 +484,8 @@ func (s *Service) notifyOfQuestion(ctx context.Context, tx pgx.Tx, who *Attentio
 		return nil
 	}
 	a, err := approval.Get(ctx, tx, who.Approval.CallID)
-	if errors.Is(err, approval.ErrNotFound) {
-		return nil
+	if errors.Is(err, approval.ErrNotFound) { // a rule allowed the call
+		a, err = who.Approval, nil
 	}
 	if err != nil {
 		return err
@@ -504,8 +507,9 @@ func (s *Service) withdrawAttention(ctx context.Context, tx pgx.Tx, id uuid.UUID
 		return err
 	}
 	a, err := approval.Get(ctx, tx, id)
-	if errors.Is(err, approval.ErrNotFound) {
-		return nil
+	if errors.Is(err, approval.ErrNotFound) { // a rule allowed the call
+		a = approval.Approval{CallID: id, Deadline: s.Now()}
+		err = tx.QueryRow(ctx, `SELECT agent_id, skill_id, tool FROM calls WHERE id = $1`, id).Scan(&a.AgentID, &a.SkillID, &a.Tool)
 	}
 	if err != nil {
 		return err

@@ -12,7 +12,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -347,5 +349,33 @@ func TestInvitedPeopleDoNotDecideQuestions(t *testing.T) {
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, true))
 	if d := <-got; d.answer != accepted {
 		t.Errorf("the server got %+v", d)
+	}
+}
+
+// TestQuestionOfAllowedCall: in a skill that is not auto-approved, an answer of a call that a rule allowed waits for a reviewer too: the rule has not
+// judged it.
+func TestQuestionOfAllowedCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.askQuestion()
+	w.setRule(rule.Spec{Name: "all", Effect: rule.Allow})
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.newSubmission("files__write", `{"n":1}`)))
+	check(t, err)
+	if ticket.Status != call.Executing {
+		t.Fatalf("the call is %s", ticket.Status)
+	}
+	eventually.Holds(t, "the question to be asked", func() bool {
+		open, err := w.calls.Questions(t.Context(), call.Viewer{AgentID: w.agent.ID}, ticket.ID)
+		return err == nil && len(open) == 1
+	})
+	check(t, w.answerQuestion(ticket.ID, 1, result(`{"action":"accept","content":{}}`)))
+	waiting, err := w.calls.ListPendingQuestions(t.Context(), 10)
+	check(t, err)
+	if len(waiting) != 1 || waiting[0].CallID != ticket.ID {
+		t.Fatalf("waiting: %+v", waiting)
+	}
+	check(t, decideQuestion(t, w.calls, w.reviewer, ticket.ID, 1, true))
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded || !strings.Contains(string(c.Result), "accept") {
+		t.Errorf("%s %s", c.Status, c.Result)
 	}
 }

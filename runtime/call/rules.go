@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,7 +20,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// applyRules gives an admission the verdict by operators' settings and rules, and the policies of a parked call.
+// applyRules gives an admission the verdict by operators' settings and rules, and the policies of a parked call. The verdict stays open if a
+// rule has to know earlier calls.
 func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, settings approval.Verdict) error {
 	if a.verdict = (rule.Verdict{Verdict: settings}); settings.Action == approval.Deny {
 		return nil
@@ -30,9 +30,13 @@ func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, setting
 	if err != nil {
 		return fmt.Errorf("read rules: %w", err)
 	}
-	applied, err := s.matchRules(ctx, book, c, a.definition)
+	applied, open, err := s.matchRules(ctx, book, c, a.definition)
 	if err != nil {
 		return err
+	}
+	if a.open = open; open != nil {
+		open.settings, open.approvals = settings, true
+		return nil
 	}
 	if a.verdict = rule.Combine(settings, applied); a.verdict.Action == approval.Park {
 		a.policies, err = s.findPolicies(ctx, book, a.skill, c.Tool, applied)
@@ -40,22 +44,26 @@ func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, setting
 	return err
 }
 
-// matchRules returns the rules that match a call, and those that failed.
-func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, definition tool.Definition) ([]rule.Applied, error) {
+// matchRules returns the rules that match a call, and those that failed; or what is open because a rule has to know earlier calls.
+func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, definition tool.Definition) ([]rule.Applied, *openVerdict, error) {
 	subject := rule.Subject{Agent: c.Agent, Skill: c.Skill, Tool: c.Tool}
 	rules := book.Find(subject)
 	if len(rules) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	prepared := book.Prepare(ctx, rules, rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema})
 	in := newInput(subject, c.Arguments, definition)
 	if prepared.ReadsCircumstances() {
 		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	applied := prepared.Apply(ctx, in)
-	return applied, ctx.Err() // a condition that was interrupted has not failed
+	if asks := prepared.FindAsks(ctx, in); len(asks) > 0 {
+		open, err := s.openVerdict(ctx, book, c, prepared, in, asks)
+		return nil, open, err
+	}
+	applied := prepared.Apply(ctx, in, nil)
+	return applied, nil, ctx.Err() // a condition that was interrupted has not failed
 }
 
 // newInput returns what conditions read of a call, without its circumstances.
@@ -106,8 +114,8 @@ func (*ruledError) Error() string {
 }
 
 // recheckRules compares an approved call with the rules and policies in force; revision is that of the last change. A rule that denies the
-// call refuses it. Errors: *ruledError.
-func (s *Service) recheckRules(ctx context.Context, c *Call, decided *approval.Approval, to target, revision int64) (*refusal, error) {
+// call refuses it. What depends on earlier calls stays open until the call is claimed. Errors: *ruledError.
+func (s *Service) recheckRules(ctx context.Context, c *Call, decided *approval.Approval, to *target, revision int64) (*refusal, error) {
 	book, err := s.Agents.RulesSince(ctx, revision)
 	if err != nil || len(book.Rules) == 0 && len(book.Policies) == 0 {
 		return nil, err
@@ -117,16 +125,25 @@ func (s *Service) recheckRules(ctx context.Context, c *Call, decided *approval.A
 		return nil, err
 	}
 	c.Agent = by.Name
-	applied, err := s.matchRules(ctx, book, c, to.definition)
+	applied, open, err := s.matchRules(ctx, book, c, to.definition)
 	if err != nil {
 		return nil, err
-	}
-	if verdict := combineGated(applied); verdict.Action == approval.Deny {
-		return newRuleDenial(verdict), nil
 	}
 	policies, err := s.findPolicies(ctx, book, to.skill, c.Tool, applied)
 	if err != nil {
 		return nil, err
+	}
+	if to.open = open; open != nil {
+		open.decided, open.policies = decided, policies
+		return nil, nil
+	}
+	return compareRules(c, decided, applied, policies)
+}
+
+// compareRules compares the rules and policies that apply to an approved call with those that parked it. Errors: *ruledError.
+func compareRules(c *Call, decided *approval.Approval, applied []rule.Applied, policies []policy.Policy) (*refusal, error) {
+	if verdict := combineGated(applied); verdict.Action == approval.Deny {
+		return newRuleDenial(verdict), nil
 	}
 	if !hasPolicies(decided, policies) {
 		return nil, &ruledError{applied, policies}
@@ -171,12 +188,11 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
 			return err
 		}
-		if a.EscalateTo != "" {
-			if err := s.scheduleEscalations(ctx, tx, map[uuid.UUID]time.Time{c.ID: a.Deadline.Add(-a.InitialTime() / 2)}); err != nil {
-				return err
-			}
+		notice := Attention{Kind: Waits, Approval: a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline}
+		if err := s.scheduleEscalations(ctx, tx, notice); err != nil {
+			return err
 		}
-		return s.notifyPeople(ctx, tx, Attention{Kind: Waits, Approval: a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline})
+		return s.notifyPeople(ctx, tx, notice)
 	})
 	if err != nil {
 		return fmt.Errorf("ask again about call %s: %w", c.ID, err)

@@ -210,6 +210,10 @@ func TestRuleConditionIsTyped(t *testing.T) {
 		`args.m < 1.0`: "tool write of skill files",
 		`args.n < 1`:   "1.0",
 		`args.n <`:     "1:",
+
+		`spent("m", "1h") < 1.0`: "1:7: args has no field m",
+		`spent("n", "1h") < 1`:   "1:18: cannot compare a number with an integer: write 1.0",
+		`calls("1 hour") < 1`:    "1:7: the window must be",
 	} {
 		_, err := w.agents.SetRule(t.Context(), audit.System(), rule.Spec{Name: "r", Tools: []string{"write"}, When: when, Effect: rule.Allow}, nil)
 		invalid, ok := errors.AsType[*fault.InvalidError](err)
@@ -229,7 +233,7 @@ func TestRuleVersions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	by := audit.Person(w.reviewer)
-	spec := rule.Spec{Name: "small", Effect: rule.Allow}
+	spec := rule.Spec{Name: "small", Skills: []string{"*"}, Effect: rule.Allow}
 	first, err := w.agents.SetRule(t.Context(), by, spec, new(int64(0)))
 	check(t, err)
 	spec.Effect = rule.Park
@@ -290,5 +294,57 @@ func TestReplay(t *testing.T) {
 	check(t, err)
 	if found.Differing != 1 || found.Differences[0].Before != approval.Allow || found.Differences[0].After != approval.Deny {
 		t.Errorf("replay of a rule that is in force: %+v", found)
+	}
+}
+
+// TestShadow: the record of a rule in shadow mode counts what it would have done beside what people decided, by its present condition.
+func TestShadow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	read := func() *call.ShadowRecord {
+		t.Helper()
+		versions, err := w.agents.RuleHistory(t.Context(), "small")
+		check(t, err)
+		record, err := w.calls.ReadShadow(t.Context(), versions)
+		check(t, err)
+		return record
+	}
+	end := func(n int, approve bool) uuid.UUID {
+		t.Helper()
+		id := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n)).ID
+		check(t, w.decide(id, approve))
+		w.waitForEnd(id)
+		return id
+	}
+	w.setRule(rule.Spec{Name: "small", When: `args.n < 5.0`, Effect: rule.Allow, Mode: rule.Shadow})
+	end(1, false) // judged by another condition
+	w.setRule(rule.Spec{Name: "small", When: `args.n < 100.0`, Effect: rule.Allow, Mode: rule.Shadow})
+	if record := read(); record.Matched != 0 || !record.Complete {
+		t.Errorf("with a new condition: %+v", record)
+	}
+	end(10, true)
+	rejected := end(20, false)
+	w.submit("files__write", `{"n":30}`)
+	end(500, true) // does not match
+	w.setRule(rule.Spec{Name: "asks", When: `args.n == 40.0`, Effect: rule.Park})
+	end(40, false) // would wait for another rule
+	w.setRule(rule.Spec{Name: "small", When: `args.n < 100.0`, Effect: rule.Allow, Mode: rule.Enforce})
+	if record := read(); record != nil {
+		t.Errorf("of a rule that is enforced: %+v", record)
+	}
+	w.setRule(rule.Spec{Name: "small", When: `args.n < 100.0`, Effect: rule.Allow, Mode: rule.Shadow})
+	record := read()
+	if record.Matched != 4 || record.Failed != 0 || !record.Complete {
+		t.Errorf("record: %+v", record)
+	}
+	allowed, parked := record.Outcomes[0], record.Outcomes[1]
+	if allowed != (call.ShadowOutcome{Action: approval.Allow, Calls: 3, Approved: 1, Rejected: 1, Waiting: 1}) {
+		t.Errorf("would be allowed: %+v", allowed)
+	}
+	if parked != (call.ShadowOutcome{Action: approval.Park, Calls: 1, Rejected: 1}) {
+		t.Errorf("would be parked: %+v", parked)
+	}
+	if len(record.Rejected) != 1 || record.Rejected[0].ID != rejected || record.Rejected[0].Skill != "files" || record.Rejected[0].Tool != "write" {
+		t.Errorf("rejected: %+v", record.Rejected)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/batcher"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -60,9 +61,9 @@ type Config struct {
 	// Reconnected is called after a skill was connected, before its waiting calls resume. Nil: nothing is called.
 	Reconnected func(ctx context.Context, skillID uuid.UUID) error
 
-	// Reviewable reports whether anybody other than a principal (uuid.Nil: none) may decide calls. It is called for every
-	// parked call. Nil: always true.
-	Reviewable func(ctx context.Context, principal, agentID uuid.UUID) (bool, error)
+	// Reviewable reports whether anybody may decide a call, by its principal, agent, skill and teams. It is called for every parked call.
+	// Nil: always true.
+	Reviewable func(ctx context.Context, a *approval.Approval) (bool, error)
 
 	// Attend notifies people of approvals, in the transaction that changes them. Nil: no notifications.
 	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error
@@ -111,8 +112,11 @@ type Service struct {
 	schemas     *schemaCache
 	histories   histories
 	before      *registry.Memory[uuid.UUID, stateBefore]
+	suggestions *registry.Memory[struct{}, Suggestions]
 	direct      *batcher.Batcher[intakeItem]
 	gated       *batcher.Batcher[intakeItem]
+	counted     *batcher.Batcher[intakeItem] // of calls with an open verdict
+	remembering chan struct{}                // a place for each transaction that waits for the locks of [lockMemory] to claim a call
 	outcomes    *batcher.Batcher[move]
 	metrics     metrics
 	pulse       pulse
@@ -158,8 +162,10 @@ func New(cfg Config) (*Service, error) {
 		waking:      make(chan struct{}, max(cfg.Pool.Config().MaxConns/4, 1)),
 		dispatches:  make(chan struct{}, maxDispatches),
 		replays:     make(chan struct{}, 1),
+		remembering: make(chan struct{}, maxRemembering),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),
+		suggestions: suggestMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
 		recoverNow:  make(chan struct{}, 1),
 	}
@@ -172,6 +178,7 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &executeWorker{service: s})
 	river.AddWorker(workers, &expireWorker{service: s})
 	river.AddWorker(workers, &resumeWorker{service: s})
+	river.AddWorker(workers, &escalationWorker{service: s})
 	river.AddWorker(workers, &escalateWorker{service: s})
 }
 
@@ -202,6 +209,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	}
 	s.direct = batcher.New(s.running, s.intakeConfig())
 	s.gated = batcher.New(s.running, s.intakeConfig())
+	s.counted = batcher.New(s.running, s.intakeConfig())
 	s.outcomes = batcher.New(s.running, s.outcomesConfig())
 	s.background.Go(s.keepBeating)
 	s.background.Go(s.keepRecovering)
@@ -229,9 +237,11 @@ func (s *Service) Stop(ctx context.Context) error {
 	}
 	s.stop()
 	s.before.Close()
+	s.suggestions.Close()
 	if idle {
 		s.direct.Close()
 		s.gated.Close()
+		s.counted.Close()
 		s.outcomes.Close()
 	}
 	s.background.Wait()

@@ -3,6 +3,7 @@ package call
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -32,17 +33,24 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 	}
 	var ticket Ticket
-	switch {
-	case a.refusal != nil:
-		ticket, err = s.recordRefusal(ctx, c, &sub, a.refusal.outcome)
-	case a.connect != nil && !a.connect.Partial:
-		ticket, err = s.submitUnconnected(ctx, c, &sub, a)
-	case a.verdict.Action == approval.Park && len(a.grants) > 0:
-		ticket, err = s.submitGranted(ctx, c, &sub, a)
-	case a.verdict.Action == approval.Park:
-		ticket, err = s.submitParked(ctx, c, &sub, a)
-	default:
-		ticket, err = s.submitDirect(ctx, c, &sub, a)
+	for settled := false; !settled; {
+		settled = true
+		switch {
+		case a.refusal != nil:
+			ticket, err = s.recordRefusal(ctx, c, &sub, a.refusal.outcome)
+		case a.connect != nil && !a.connect.Partial:
+			ticket, err = s.submitUnconnected(ctx, c, &sub, a)
+		case len(a.grants) > 0:
+			ticket, err = s.submitGranted(ctx, c, &sub, a)
+		case a.verdict.Action == approval.Park && a.open == nil:
+			ticket, err = s.submitParked(ctx, c, &sub, a)
+		default:
+			ticket, err = s.submitDirect(ctx, c, &sub, a)
+			if errors.Is(err, errNotAllowed) {
+				err = s.adoptVerdict(ctx, c, a)
+				settled = err != nil
+			}
+		}
 	}
 	if err == nil {
 		s.metrics.countSubmission(&sub, &ticket)
@@ -94,11 +102,12 @@ func (s *Service) recordRefusal(ctx context.Context, c *Call, sub *Submission, o
 // submitParked records a call that waits for a decision.
 func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a *admission) (Ticket, error) {
 	c.Status, c.Gated = Parked, true
+	waits := s.newParking(ctx, c, s.newApprovalRequest(ctx, c, sub.Agent, a))
 	item := &intakeItem{
 		call:      c,
 		attachKey: attachKey(sub),
 		keyedSum:  keyedSum(sub),
-		parking:   &parking{call: c, request: s.newApprovalRequest(ctx, c, sub.Agent, a), lacksReviewer: s.lacksReviewer(ctx, c)},
+		parking:   &waits,
 		move:      newSubmitMove(ctx, c, sub, withRules(c, map[string]any{"rule": a.verdict.Rule})),
 
 		pendingLimit: sub.Agent.Limits.PendingCalls(),
@@ -113,18 +122,29 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 func (s *Service) newApprovalRequest(ctx context.Context, c *Call, by *agent.Agent, a *admission) *approval.Request {
 	skill := a.skill
 	timeout, validity := policy.Clocks(a.policies, skill.ApprovalTimeout, skill.ApprovalValidity)
-	return &approval.Request{
+	r := &approval.Request{
 		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool, Destructive: agent.ClaimsDestructive(a.definition),
 		Unusual: s.countUnusual(ctx, c),
 		Digest:  c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: timeout, Validity: validity, Policies: a.policies,
-		Team: cmp.Or(skill.Team, by.Team), EscalateTo: cmp.Or(skill.EscalateTo, by.EscalateTo),
+		Team: cmp.Or(skill.Team, by.Team),
 	}
+	if r.EscalateTo, r.Escalation = skill.EscalateTo, skill.Escalation; r.EscalateTo == "" && len(r.Escalation) == 0 {
+		r.EscalateTo, r.Escalation = by.EscalateTo, by.Escalation
+	}
+	return r
 }
 
-// submitDirect records a call that needs no approval as claimed, and sends it in the background. Error: errGrantGone.
+// submitDirect records a call that needs no approval as claimed, and sends it in the background. It returns errGrantGone, or [errNotAllowed] if the
+// verdict was open and does not allow the call. Then it has recorded nothing.
 func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, a *admission) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
-	item := &intakeItem{call: c, move: newSubmitMove(ctx, c, sub, withRules(c, nil))}
+	item, batch := &intakeItem{call: c, open: a.open, move: newSubmitMove(ctx, c, sub, withRules(c, nil))}, s.direct
+	switch {
+	case a.open != nil:
+		batch = s.counted
+	case c.GrantID != uuid.Nil: // it takes a use in the same transaction
+		batch = s.gated
+	}
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
 		item.attachKey, item.keyedSum = attachKey(sub), keyedSum(sub)
 	}
@@ -135,11 +155,12 @@ func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, a 
 	if !s.flights.add(c.ID, s.pulse.currentRun()) { // an earlier submission with the same id is in flight
 		return Ticket{ID: c.ID, Status: Executing, Attached: true}, nil
 	}
-	batch := s.direct
-	if c.GrantID != uuid.Nil { // it takes a use in the same transaction
-		batch = s.gated
-	}
 	s.recordCall(batch, item)
+	if a.open != nil && item.err == nil && a.open.verdict.Action != approval.Allow {
+		s.flights.release(c.ID)
+		c.claimedBy = uuid.Nil
+		return Ticket{}, errNotAllowed
+	}
 	if item.err != nil || item.ticket.Attached || item.ticket.Status != Executing {
 		s.flights.release(c.ID) // it repeats an earlier call, or another process took the claim
 		return item.ticket, item.err

@@ -165,7 +165,8 @@ func (t *transition) buildUpdate() string {
 const moveSQL = `UPDATE calls SET status = m.status, code = m.code, failure = m.failure, effect = m.effect, message = m.message,
 		result = m.result, measured = m.measured::bigint[], error_line = m.error_line,
 		claimed_by = CASE m.status WHEN 'executing' THEN $1::uuid WHEN 'approved' THEN NULL WHEN 'needs_connection' THEN NULL ELSE calls.claimed_by END,
-		claimed_at = CASE m.status WHEN 'executing' THEN holdpoint_now() WHEN 'approved' THEN NULL WHEN 'needs_connection' THEN NULL ELSE calls.claimed_at END,
+		claimed_at = CASE m.status WHEN 'executing' THEN holdpoint_now() WHEN 'approved' THEN NULL WHEN 'needs_connection' THEN NULL
+			WHEN 'unknown' THEN coalesce(calls.claimed_at, holdpoint_now()) ELSE calls.claimed_at END,
 		finished_at = CASE WHEN m.final THEN holdpoint_now() END
 	FROM unnest((SELECT $2::uuid[]), $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::text[], $10::text[], $11::boolean[])
 		AS m(id, status, code, failure, effect, message, result, measured, error_line, final)

@@ -52,7 +52,7 @@ func hasPolicies(a *approval.Approval, needed []policy.Policy) bool {
 type Tally struct {
 	Votes  []approval.Vote // also void ones, oldest first
 	Voters []policy.Voter  // who approved, and still counts
-	Lost   []uuid.UUID     // whose votes do not count any more: blocked, no longer reviewers, or with a revoked credential
+	Lost   []uuid.UUID     // whose votes do not count any more: blocked, no longer reviewers, limited to other calls, or with a revoked credential
 	// Rejections counts the people who rejected the call, and still count.
 	Rejections int
 }
@@ -64,60 +64,142 @@ func (t *Tally) Counts(a *approval.Approval, v *approval.Vote) bool {
 
 // readTally reads the votes on an approval and the present standing of the people. Two records of one person count once.
 func readTally(ctx context.Context, db postgres.Batcher, a *approval.Approval) (*Tally, error) {
-	t := &Tally{}
-	first := &pgx.Batch{}
-	approval.QueueVotes(first, a.CallID, &t.Votes)
-	if err := db.SendBatch(ctx, first).Close(); err != nil {
-		return nil, err
+	tallies, err := readTallies(ctx, db, a)
+	return tallies[a.CallID], err
+}
+
+// readTallies is [readTally] for several approvals, in as many round trips as for one.
+func readTallies(ctx context.Context, db postgres.Batcher, approvals ...*approval.Approval) (map[uuid.UUID]*Tally, error) {
+	calls := make([]uuid.UUID, len(approvals))
+	for i, a := range approvals {
+		calls[i] = a.CallID
 	}
-	var valid []*approval.Vote
-	var ids []uuid.UUID
-	for i := range t.Votes {
-		if v := &t.Votes[i]; a.Counts(v) {
-			valid, ids = append(valid, v), append(ids, v.By)
-		}
-	}
-	if len(valid) == 0 {
-		return t, nil
-	}
-	people, standings, second := map[uuid.UUID]identity.Person{}, make([]identity.Standing, len(valid)), &pgx.Batch{}
-	identity.QueuePeople(second, ids, people)
-	for i, v := range valid {
-		identity.QueueStanding(second, []uuid.UUID{v.By}, v.Via.Credential, a.CallID, &standings[i])
-	}
-	if err := db.SendBatch(ctx, second).Close(); err != nil {
-		return nil, fmt.Errorf("read the voters on call %s: %w", a.CallID, err)
-	}
-	sames, err := identity.Sames(ctx, db, ids)
+	votes, err := approval.ListVotes(ctx, db, calls)
 	if err != nil {
 		return nil, err
 	}
-	counted := map[uuid.UUID]bool{}
-	for i, v := range valid {
-		person, known := people[v.By]
-		if !known || len(standings[i].Blocked) > 0 || standings[i].Demoted || standings[i].Revoked {
+	tallies, second := make(map[uuid.UUID]*Tally, len(approvals)), &pgx.Batch{}
+	who := &electorate{people: map[uuid.UUID]identity.Person{}, standings: map[*approval.Vote]*identity.Standing{}}
+	var ids, named []uuid.UUID
+	for _, a := range approvals {
+		t := &Tally{Votes: votes[a.CallID]}
+		tallies[a.CallID], named = t, append(named, a.AgentID, a.SkillID)
+		for i := range t.Votes {
+			if v := &t.Votes[i]; a.Counts(v) {
+				ids, who.standings[v] = append(ids, v.By), &identity.Standing{}
+				identity.QueueStanding(second, []uuid.UUID{v.By}, v.Via.Credential, a.CallID, who.standings[v])
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return tallies, nil
+	}
+	identity.QueuePeople(second, ids, who.people)
+	identity.QueueMemberships(second, ids, nil, &who.memberships)
+	if err := db.SendBatch(ctx, second).Close(); err != nil {
+		return nil, fmt.Errorf("read voters: %w", err)
+	}
+	if who.sames, err = identity.Sames(ctx, db, ids); err != nil {
+		return nil, err
+	}
+	names, err := agent.Names(ctx, db, named)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range approvals {
+		tallies[a.CallID].count(scopeOf(a, names[a.AgentID], names[a.SkillID]), who)
+	}
+	return tallies, nil
+}
+
+// electorate is what is known about the people who voted on some calls.
+type electorate struct {
+	people      map[uuid.UUID]identity.Person
+	standings   map[*approval.Vote]*identity.Standing
+	memberships []identity.Membership // at this moment
+	sames       map[uuid.UUID]uuid.UUID
+}
+
+// place is a member's place in a team, which the member or one other person takes.
+type place struct {
+	member uuid.UUID
+	team   string
+}
+
+// teamsOf returns the teams in which the approval of a person counts. A place that was given to the person counts if nobody took it before.
+func (e *electorate) teamsOf(person uuid.UUID, taken map[place]bool) []string {
+	var teams []string
+	for i := range e.memberships {
+		m := &e.memberships[i]
+		at := place{m.Person, m.Team}
+		if m.For != uuid.Nil {
+			at.member = m.For
+		}
+		if m.Person == person && m.Counts() && (m.For == uuid.Nil || !taken[at]) {
+			taken[at] = true
+			teams = append(teams, m.Team)
+		}
+	}
+	return teams
+}
+
+// count counts the votes. Own places come before those that were given to others.
+func (t *Tally) count(scope identity.Scope, who *electorate) {
+	counted, taken := map[uuid.UUID]bool{}, map[place]bool{}
+	for i := range t.Votes {
+		if _, counts := who.standings[&t.Votes[i]]; counts && t.Votes[i].Approves {
+			for j := range who.memberships {
+				if m := &who.memberships[j]; m.Person == t.Votes[i].By && m.For == uuid.Nil {
+					taken[place{m.Person, m.Team}] = true
+				}
+			}
+		}
+	}
+	for i := range t.Votes {
+		v := &t.Votes[i]
+		standing, counts := who.standings[v]
+		if !counts {
+			continue
+		}
+		person, known := who.people[v.By]
+		if !known || len(standing.Blocked) > 0 || standing.Demoted || standing.Revoked || !standing.Covers(v.By, scope) {
 			t.Lost = append(t.Lost, v.By)
 			continue
 		}
-		who := v.By
-		if same, linked := sames[who]; linked {
-			who = same
+		one := v.By
+		if same, linked := who.sames[one]; linked {
+			one = same
 		}
-		if counted[who] {
+		if counted[one] {
 			continue
 		}
-		counted[who] = true
+		counted[one] = true
 		if v.Approves {
-			t.Voters = append(t.Voters, newVoter(&person))
+			t.Voters = append(t.Voters, newVoter(&person, who.teamsOf(v.By, taken)))
 		} else {
 			t.Rejections++
 		}
 	}
-	return t, nil
 }
 
-func newVoter(p *identity.Person) policy.Voter {
-	return policy.Voter{Person: p.ID, Teams: p.Teams, Names: p.UniqueNames()}
+func newVoter(p *identity.Person, teams []string) policy.Voter {
+	return policy.Voter{Person: p.ID, Teams: teams, Names: p.UniqueNames()}
+}
+
+// ReadVoters returns people as voters: with the teams in which their approvals would count at this moment, each alone.
+func ReadVoters(ctx context.Context, db postgres.Batcher, people ...uuid.UUID) ([]policy.Voter, error) {
+	who, batch := electorate{people: map[uuid.UUID]identity.Person{}}, &pgx.Batch{}
+	identity.QueuePeople(batch, people, who.people)
+	identity.QueueMemberships(batch, people, nil, &who.memberships)
+	if err := db.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("read voters: %w", err)
+	}
+	voters := make([]policy.Voter, len(people))
+	for i, id := range people {
+		p := who.people[id]
+		voters[i] = newVoter(&p, who.teamsOf(id, map[place]bool{}))
+	}
+	return voters, nil
 }
 
 // vote is a reviewer's decision about a call with policies.
@@ -137,13 +219,12 @@ func (s *Service) castVote(ctx context.Context, tx pgx.Tx, v *vote) error {
 		return s.breakGlass(ctx, tx, v)
 	}
 	var present []policy.Policy
-	people, batch := map[uuid.UUID]identity.Person{}, &pgx.Batch{}
+	batch := &pgx.Batch{}
 	names := make([]string, len(a.Policies))
 	for i := range a.Policies {
 		names[i] = a.Policies[i].Name
 	}
 	agent.QueuePolicies(batch, names, &present)
-	identity.QueuePeople(batch, []uuid.UUID{v.By}, people)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("read policies of call %s: %w", a.CallID, err)
 	}
@@ -154,9 +235,11 @@ func (s *Service) castVote(ctx context.Context, tx pgx.Tx, v *vote) error {
 	if err != nil {
 		return err
 	}
-	person := people[v.By]
-	voter := newVoter(&person)
-	if err := s.checkVoter(ctx, tx, v, before, &voter); err != nil {
+	voters, err := ReadVoters(ctx, tx, v.By)
+	if err != nil {
+		return err
+	}
+	if err := s.checkVoter(ctx, tx, v, before, &voters[0]); err != nil {
 		return err
 	}
 	v.data["digest"], v.data["note"] = a.Digest.String(), v.Note
@@ -326,15 +409,9 @@ func (s *Service) recheckVotes(ctx context.Context, decided *approval.Approval) 
 
 // Tallies returns the votes on approvals that have policies, by call.
 func (s *Service) Tallies(ctx context.Context, approvals ...*approval.Approval) (map[uuid.UUID]*Tally, error) {
-	tallies := map[uuid.UUID]*Tally{}
-	for _, a := range approvals {
-		if len(a.Policies) == 0 {
-			continue
-		}
-		var err error
-		if tallies[a.CallID], err = readTally(ctx, s.Pool, a); err != nil {
-			return nil, err
-		}
+	approvals = slices.DeleteFunc(slices.Clone(approvals), func(a *approval.Approval) bool { return len(a.Policies) == 0 })
+	if len(approvals) == 0 {
+		return nil, nil
 	}
-	return tallies, nil
+	return readTallies(ctx, s.Pool, approvals...)
 }

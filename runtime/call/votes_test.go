@@ -23,7 +23,7 @@ func (w *world) addReviewer(name string, teams ...string) uuid.UUID {
 	w.t.Helper()
 	id := uuid.New()
 	w.db.Exec(`INSERT INTO people (id, issuer, subject, name, email, verified_email, claimed_roles, claimed_teams)
-		VALUES ($1, 'https://id.example.com', $2, $2, $3, $3, '{reviewer}', $4)`, id, name, name+"@example.com", teams)
+		VALUES ($1, 'https://id.example.com', $2, $2, $3, $3, '{reviewer}', $4)`, id, name, name+"@example.com", append([]string{}, teams...))
 	return id
 }
 
@@ -119,7 +119,7 @@ func TestSkillPolicy(t *testing.T) {
 	w.waitForStatus(other.ID, call.Succeeded)
 
 	var used *agent.InUseError
-	if err := w.agents.DeletePolicy(t.Context(), audit.System(), "legal"); !errors.As(err, &used) || strings.Join(used.By, ", ") != "tool write of skill files" {
+	if err := w.agents.DeletePolicy(t.Context(), audit.System(), "legal"); !errors.As(err, &used) || used.Error() != "it is used by tool write of skill files" {
 		t.Errorf("delete a policy that a tool has: %v", err)
 	}
 	var wrong *fault.InvalidError
@@ -326,7 +326,9 @@ func TestVotesAtOnce(t *testing.T) {
 // TestDatabaseRefusesApprovalsWithoutVotes: a process of an earlier version, which knows no policies, cannot approve.
 func TestDatabaseRefusesApprovalsWithoutVotes(t *testing.T) {
 	t.Parallel()
-	w, _, _, _ := newBank(t)
+	w := newWorld(t)
+	w.setPolicy(nil)
+	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank"})
 	ticket := w.submit("files__write", `{"n":500}`)
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, ticket.ID)
 	if err == nil || !strings.Contains(err.Error(), "approvals_policies_met") {

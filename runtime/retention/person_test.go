@@ -64,6 +64,10 @@ func (w *world) fillVera() (ended, open uuid.UUID) {
 	w.db.Exec(`INSERT INTO grants (id, agent_id, principal_id, skill_id, tool, pin, arguments, call_id, granted_by, needs_second, ends_at)
 		VALUES ($1, $2, $3, $1, 'write', '', '[{"argument":"/to","kind":"exact","values":["vera@home.test"]}]', $1, $1, false, $4)`, uuid.New(), w.agent, w.vera, w.now.Add(day))
 	w.db.Exec(`INSERT INTO queue_views (person_id, name, query) VALUES ($1, 'mine', '')`, w.vera)
+	w.db.Exec(`INSERT INTO absences (id, person_id, starts_at, ends_at) VALUES ($1, $2, $3, $4)`, uuid.New(), w.vera, w.now, w.now.Add(day))
+	w.db.Exec(`INSERT INTO delegations (id, team, person_id, ends_at) VALUES ($1, 'vera''s', $2, $3)`, uuid.New(), w.vera, w.now.Add(day))
+	w.db.Exec(`INSERT INTO shifts (team, number, starts_at, ends_at, label, names, people) VALUES ('ops', (SELECT count(*) FROM shifts), $1, $2, 'Vera', '[["vera@example.test"]]', ARRAY[$3::uuid])`,
+		w.now, w.now.Add(day), w.vera)
 	w.db.Exec(`INSERT INTO invitations (id, secret_hash, hint, name, roles, agents, expires_at, redeemed_by) VALUES ($1, 'i', 'i', 'Vera', '{}', '{}', $2, $3)`, uuid.New(), w.now, w.vera)
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, action, data) SELECT id, 'system', 'invitation.created', '{"name":"Vera","roles":[]}' FROM invitations`)
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, action, data) VALUES ($1, 'system', 'person.created', '{"issuer":"https://idp.test","subject":"vera"}')`, w.vera)
@@ -84,7 +88,8 @@ func (w *world) dump() string {
 	var all strings.Builder
 	for _, table := range []string{
 		"people", "calls", "approvals", "approval_comments", "call_questions", "call_facts", "conversations", "loop_entries", "files", "call_files",
-		"person_sessions", "person_tokens", "push_subscriptions", "queue_views", "grants", "invitations", "plans", "audit_events", "person_erasures",
+		"person_sessions", "person_tokens", "push_subscriptions", "queue_views", "grants", "plans", "invitations", "audit_events", "person_erasures",
+		"absences", "delegations", "shifts",
 	} {
 		rows, _ := w.db.Pool().Query(w.t.Context(), `SELECT t::text FROM `+table+` t`)
 		for rows.Next() {
@@ -332,7 +337,7 @@ func TestExport(t *testing.T) {
 		t.Fatalf("%v: %s", err, out.String())
 	}
 	for section, n := range map[string]int{
-		"person": 1, "sessions": 1, "tokens": 1, "push_subscriptions": 1, "queue_views": 1, "invitations": 1, "decisions": 2, "comments": 2, "calls": 2, "files": 1,
+		"person": 1, "sessions": 1, "tokens": 1, "push_subscriptions": 1, "queue_views": 1, "invitations": 1, "absences": 1, "delegations": 1, "shifts": 1, "decisions": 2, "comments": 2, "calls": 2, "files": 1,
 		"conversations": 1, "messages": 1, "events": 10,
 	} {
 		if len(exported[section]) != n {

@@ -427,7 +427,7 @@ func insightFilter(f InsightFilter) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = text.FormUnknownInvalid(e.Name, e.Expected).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = text.FormUnknownInvalid(e.Name, text.Fault(e.Expected)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

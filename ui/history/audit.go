@@ -205,23 +205,40 @@ func nameKind(kind string) text.Message {
 		return text.EventLegalHold()
 	case "rule":
 		return text.EventRule()
+	case "policy":
+		return text.EventPolicy()
+	case "schedule":
+		return text.EventSchedule()
 	case "grant":
 		return text.EventGrant()
 	case "plan":
 		return text.EventPlan()
+	case "change":
+		return text.EventChange()
 	}
 	return text.EventNobody()
 }
 
-// subject returns what an event is about. A rule has its name in the event: it may be deleted.
+// subject returns what an event is about. A rule, a policy and a schedule have their names in the event: they may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
-	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" {
+	if e.Action.Noun() == "change" {
+		party.URL = present.ChangeURL(e.Subject)
+	}
+	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" || noun == "schedule" {
 		var data struct {
 			Name string `json:"name"`
 		}
 		if err := json.Unmarshal(e.Raw, &data); err == nil && data.Name != "" {
-			party.Name, party.URL = data.Name, present.RuleURL(data.Name)
+			party.Name = data.Name
+			switch noun {
+			case "policy":
+				party.URL = present.PolicyURL(data.Name)
+			case "schedule":
+				party.URL = "/teams"
+			default:
+				party.URL = present.RuleURL(data.Name)
+			}
 		}
 	}
 	if e.Action == audit.GrantReviewed { // it is about all of them

@@ -160,6 +160,16 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventPlanCancelled(who, what)
 	case audit.PlanRevoked:
 		return text.EventPlanRevoked(who, what)
+	case audit.ChangeProposed:
+		return text.EventChangeProposed(who, what)
+	case audit.ChangeApproved:
+		return text.EventChangeApproved(who, what)
+	case audit.ChangeRejected:
+		return text.EventChangeRejected(who, what)
+	case audit.ChangeStale:
+		return text.EventChangeStale(who, what)
+	case audit.PersonLimited:
+		return text.EventPersonLimited(who, what)
 	case audit.PolicyCreated:
 		return text.EventPolicyCreated(who, what)
 	case audit.PolicyUpdated:
@@ -260,6 +270,18 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventWebhookCreated(who, what)
 	case audit.WebhookDeleted:
 		return text.EventWebhookDeleted(who, what)
+	case audit.AbsenceCreated:
+		return text.EventAbsenceCreated(who, what)
+	case audit.AbsenceEnded:
+		return text.EventAbsenceEnded(who, what)
+	case audit.DelegationCreated:
+		return text.EventDelegationCreated(who, what)
+	case audit.DelegationEnded:
+		return text.EventDelegationEnded(who, what)
+	case audit.ScheduleSet:
+		return text.EventScheduleSet(who, what)
+	case audit.ScheduleDeleted:
+		return text.EventScheduleDeleted(who, what)
 	case audit.LegalHoldSet:
 		return text.EventLegalHoldSet(who, what)
 	case audit.LegalHoldLifted:

@@ -3,12 +3,12 @@ package login
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/inbound"
+	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -22,7 +22,7 @@ func (l *Login) showInvitation(w http.ResponseWriter, r *http.Request) {
 		l.refuseInvitation(w, r, err)
 		return
 	}
-	shown := view.Invited{Name: invitation.Name, Roles: roleWords(invitation.Roles), Key: secret}
+	shown := view.Invited{Name: invitation.Name, Roles: present.RoleList(invitation.Roles), Key: secret}
 	if invitation.Issuer != "" {
 		shown.Account, shown.Key = invitation.Subject+invitation.Email, ""
 		for _, p := range l.cfg.Providers {
@@ -37,14 +37,6 @@ func (l *Login) showInvitation(w http.ResponseWriter, r *http.Request) {
 		l.sessions.Put(r.Context(), keyInvitation, secret)
 	}
 	l.renderPage(w, r, http.StatusOK, view.InvitedPage(l.cfg.Page(r, text.SignInInvitation()), shown))
-}
-
-func roleWords(roles []identity.Role) string {
-	words := make([]string, len(roles))
-	for i, role := range roles {
-		words[i] = string(role)
-	}
-	return strings.Join(words, ", ")
 }
 
 // redeemInvitation creates the local person and shows their token once.

@@ -25,8 +25,17 @@ func CallURL(id uuid.UUID) string { return "/calls/" + id.String() }
 // MemberURL is the page of a member.
 func MemberURL(id uuid.UUID) string { return "/members/" + id.String() }
 
+// ChangesURL is the list of changes that waited for a second operator.
+const ChangesURL = "/changes"
+
+// ChangeURL is the page of a change that waits for a second operator.
+func ChangeURL(id uuid.UUID) string { return ChangesURL + "/" + id.String() }
+
 // RuleURL is the page of a rule, by its name. The word before the name keeps it apart from the forms, which rules may be called too.
 func RuleURL(name string) string { return "/rules/named/" + url.PathEscape(name) }
+
+// PolicyURL is the page of an approval policy, by its name.
+func PolicyURL(name string) string { return "/policies/named/" + url.PathEscape(name) }
 
 // GrantURL is the page of a grant.
 func GrantURL(id uuid.UUID) string { return "/grants/" + id.String() }

@@ -3,6 +3,7 @@
 package present
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -147,13 +148,20 @@ func DescribeRule(rule approval.Rule) text.Message {
 	return text.Literal(string(rule))
 }
 
-// RoleList lists roles.
-func RoleList(roles []identity.Role) string {
-	list := make([]string, len(roles))
+// RoleList lists roles. Without one, it is the zero value.
+func RoleList(roles []identity.Role) text.Message {
+	list := make([]text.Message, len(roles))
 	for i, role := range roles {
-		list[i] = string(role)
+		switch role {
+		case identity.Reviewer:
+			list[i] = text.MemberReviewer()
+		case identity.Operator:
+			list[i] = text.MemberOperator()
+		default:
+			list[i] = text.Literal(string(role))
+		}
 	}
-	return strings.Join(list, ", ")
+	return text.Join(", ", list...)
 }
 
 // Beside returns the limits of the text beside a call that needs a decision.
@@ -247,4 +255,21 @@ func nameCredential(kind string) text.Message {
 		return text.OriginSignInLink()
 	}
 	return text.Message{}
+}
+
+// StepNames names the teams and people of a step of an escalation.
+func StepNames(s approval.EscalationStep) string {
+	return strings.Join(slices.Concat(s.Teams, s.People), ", ")
+}
+
+// EscalationNames names the teams and people that calls are escalated to, in the order of the steps.
+func EscalationNames(escalateTo string, steps []approval.EscalationStep) string {
+	if len(steps) == 0 {
+		return escalateTo
+	}
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = StepNames(s)
+	}
+	return strings.Join(names, "; ")
 }

@@ -35,6 +35,8 @@ type shown struct {
 
 	question int // draft and err are about this question, not about the call
 	revealed int // the secrets of this question's answer are shown
+
+	glass bool // draft, err and confirm are about an approval that one person gives alone
 }
 
 // answerWithCall renders the page of a call, or the part of it that changes.
@@ -134,6 +136,7 @@ func (h *reader) presentCall(ctx context.Context, s *subject, known *surrounding
 	if err := h.addContext(ctx, s, known, &presented); err != nil {
 		return Call{}, err
 	}
+	s.addVotes(&presented, how)
 	if presented.Teamwork != nil {
 		presented.Teamwork.Draft, presented.Teamwork.Error = how.comment, how.commentError
 	}
@@ -171,6 +174,8 @@ func (s *subject) mayDecide(who identity.Access) (why text.Message, ok bool) {
 		return text.ReviewReviewersOnly(), false
 	case s.own:
 		return text.ReviewOwnCall(), false
+	case s.limit != nil:
+		return text.ReviewOutsideLimit(s.limit.Limit.String()), false
 	case s.invited:
 		return text.ReviewInvited(), false
 	}

@@ -60,14 +60,14 @@ func (s *subject) leadsOn() bool {
 	return s.approval != nil && s.approval.Status != approval.Pending && s.access.Has(identity.Reviewer) && s.pending
 }
 
-// addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision.
-func (s *subject) addTeamwork(ctx context.Context, choices view.QueueChoices, v *Call) {
+// addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision or a vote.
+func (s *subject) addTeamwork(ctx context.Context, known *surroundings, v *Call) {
 	if s.approval == nil {
 		return
 	}
 	a, reviewer := s.approval, s.access.Has(identity.Reviewer)
-	if s.leadsOn() {
-		v.NextURL, v.Advance = nextURL(a.CallID), choices.Advance
+	if s.leadsOn() || known.unvoted {
+		v.NextURL, v.Advance = nextURL(a.CallID), known.choices.Advance
 	}
 	t := &Teamwork{MayComment: reviewer && a.Comments < approval.MaxComments}
 	v.Teamwork = t
@@ -149,6 +149,7 @@ func (h *CallHandler) changeTeamwork(w http.ResponseWriter, r *http.Request, ref
 	access, _ := login.Access(r.Context())
 	_, err = change(id, access.Person.ID)
 	var conflict *approval.ConflictError
+	var limit *identity.LimitError
 	switch {
 	case err == nil:
 		shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(id)))
@@ -157,7 +158,7 @@ func (h *CallHandler) changeTeamwork(w http.ResponseWriter, r *http.Request, ref
 		h.answerWithCall(w, r, http.StatusConflict, refused)
 	case errors.As(err, &conflict): // the page shows the decision
 		h.answerWithCall(w, r, http.StatusConflict, shown{})
-	case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval): // the page says why
+	case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval), errors.As(err, &limit): // the page says why
 		h.answerWithCall(w, r, http.StatusForbidden, shown{})
 	default:
 		if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {

@@ -26,7 +26,8 @@ const (
 // surroundings are the facts that a reviewer compares a call with.
 type surroundings struct {
 	titles  map[uuid.UUID]string // of its conversation
-	choices view.QueueChoices    // of the reader, for a decided call
+	choices view.QueueChoices    // of the reader, for a call that is decided or has their vote
+	unvoted bool                 // a call is pending on which the reader, who voted on this one, has not voted
 	history approval.ToolHistory // these are for a pending one
 	like    int                  // pending calls that differ only in their arguments
 	newest  uuid.UUID            // see [call.QueueNewest]
@@ -46,6 +47,10 @@ func (h *reader) completeShown(ctx context.Context, s *subject) (*surroundings, 
 	case s.leadsOn():
 		h.queueChoices(batch, s.access.Person.ID, &found.choices)
 	}
+	if s.ownVote() != nil {
+		h.queueChoices(batch, s.access.Person.ID, &found.choices)
+		approval.QueueUnvoted(batch, s.access.Person.ID, &found.unvoted)
+	}
 	return found, h.completeSubject(ctx, s, batch)
 }
 
@@ -59,7 +64,7 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 	if err := h.addGrant(ctx, s, v); err != nil {
 		return err
 	}
-	s.addTeamwork(ctx, known.choices, v)
+	s.addTeamwork(ctx, known, v)
 	if err := h.addConversation(ctx, s, v); err != nil {
 		return err
 	}
@@ -72,9 +77,12 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 		return nil
 	}
 	v.Rule, v.Record = present.DescribeRule(s.approval.Rule), Record(known.history)
-	v.Team, v.EscalateTo, v.Escalated = s.approval.Team, s.approval.EscalateTo, s.approval.EscalatedAt
+	v.Team = s.approval.Team
+	for _, step := range s.approval.Plan() {
+		v.Escalation = append(v.Escalation, Step{Who: present.StepNames(step.EscalationStep), At: step.At, Taken: step.Taken})
+	}
 	v.Actions.MayExtend = s.approval.MayExtend()
-	someone, err := h.calls.HasReviewer(ctx, &s.call)
+	someone, err := h.calls.HasReviewer(ctx, s.approval)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -161,6 +162,7 @@ func readReason(r *http.Request, field string) (reason string, complaint text.Me
 func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err error) {
 	edited, draft := typedInput(r)
 	var conflict *approval.ConflictError
+	var limit *identity.LimitError
 	switch {
 	case errors.Is(err, approval.ErrDigestMismatch):
 		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{draft: draft, notice: &view.Notice{
@@ -175,6 +177,11 @@ func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err
 	case errors.Is(err, approval.ErrOwnEdit):
 		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{draft: draft, notice: &view.Notice{
 			Level: view.Warn, Title: text.ReviewNothingDecided(), Text: text.ReviewMayBeEditor(),
+		}})
+	case errors.As(err, &limit):
+		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
+			Level: view.Warn, Title: text.ReviewNothingDecided(), Draft: cmp.Or(edited, draft),
+			Text: text.ReviewOutsideLimit(limit.Limit.String()),
 		}})
 	case errors.Is(err, approval.ErrInvitedApproval):
 		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
@@ -191,6 +198,11 @@ func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err
 		n.Draft = cmp.Or(edited, draft)
 		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: n})
 	default:
+		if status, n, ok := votesNotice(err); ok {
+			n.Draft = edited
+			h.callPages.answerWithCall(w, r, status, shown{draft: draft, notice: n})
+			return
+		}
 		h.Fail(w, r, err)
 	}
 }
@@ -253,7 +265,7 @@ func listPresets() []text.Message {
 	}
 }
 
-// Undo takes an approval back before its call is sent.
+// Undo takes an approval back before its call is sent, or a vote while the call waits for more of them.
 func (h *DecisionHandler) Undo(w http.ResponseWriter, r *http.Request) {
 	id, err := shell.CallID(r)
 	if err != nil {
@@ -267,6 +279,8 @@ func (h *DecisionHandler) Undo(w http.ResponseWriter, r *http.Request) {
 		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: &view.Notice{Level: view.Warn, Title: text.ReviewUndoTooLate(), Text: text.ReviewUndoTooLateHelp()}})
 	case errors.Is(err, approval.ErrNotDecider):
 		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{Level: view.Warn, Title: text.ReviewUndoTooLate(), Text: text.ReviewUndoNotYours()}})
+	case errors.Is(err, approval.ErrNoVote):
+		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: &view.Notice{Level: view.Warn, Title: text.VotesNoVote()}})
 	case err != nil:
 		h.Fail(w, r, err)
 	default:

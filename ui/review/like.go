@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -171,6 +172,9 @@ func presentAlike(access identity.Access, now time.Time, s *subject, w *call.Wai
 	if s.editWaits() {
 		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.ReviewEditedByReviewer())
 	}
+	if s.hasPolicies() {
+		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.VotesOwnPage())
+	}
 	if _, ok := s.mayDecide(access); !ok {
 		one.MayApprove, one.MayNot = false, true
 	}
@@ -223,6 +227,9 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 	if err != nil {
 		return text.ReviewProblemUnread()
 	}
+	if s.hasPolicies() && (d.Approve || policy.CountRejections(s.approval.Policies) > 1) { // it would be a vote only
+		return text.ReviewProblemOwnPage()
+	}
 	if d.Approve {
 		if s.evidence, err = h.calls.ReadEvidence(r.Context(), &s.call); err != nil {
 			return text.ReviewProblemUnread()
@@ -234,6 +241,7 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 	}
 	_, err = h.calls.Decide(r.Context(), d)
 	var conflict *approval.ConflictError
+	var limit *identity.LimitError
 	switch {
 	case err == nil:
 		return text.Message{}
@@ -241,6 +249,8 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 		return text.ReviewProblemChanged()
 	case errors.Is(err, approval.ErrSelfApproval):
 		return text.ReviewProblemOwnCall()
+	case errors.As(err, &limit):
+		return text.ReviewOutsideLimit(limit.Limit.String())
 	case errors.Is(err, approval.ErrInvitedApproval):
 		return text.ReviewProblemInvited()
 	case errors.As(err, &conflict):

@@ -14,42 +14,52 @@ import (
 // Attention names the teams and viewers of a pending call.
 type Attention struct {
 	Team       string
-	EscalateTo string
-	Escalated  *time.Time
+	Escalation []Step
 	Alone      bool // no known reviewer may decide
 	Viewers    []string
 }
 
+// Step is a step of a call's escalation.
+type Step struct {
+	Who   string // from outside
+	At    time.Time
+	Taken bool
+}
+
 // Call is one call with everything that happened to it.
 type Call struct {
-	ID        string
-	URL       string
-	Digest    string // of its approval; empty: no approval
-	Phase     string // its status, as the API names it
-	Live      bool   // its status is not final
-	State     string // changes whenever the page may; opaque
-	Status    view.Badge
-	Sentence  Sentence
-	Countdown *view.Countdown
-	Notice    *view.Notice
-	Wait      *view.Wait // nil: no wait for a connection
-	Questions []Question
-	Warnings  []view.Notice
-	Decision  *view.Decision
-	Undo      *view.Countdown // the time that the reader has to take the approval back; nil: none
-	Outcome   *Outcome
-	Resolve   bool // an operator is asked for the outcome
-	MayCancel bool // the reader may cancel it
-	Arguments Arguments
-	Request   *view.Request // nil: only the arguments are known
-	Files     []view.File
-	Tool      *view.Tool
-	Accepted  *view.Tool // the definition that was accepted before; nil: no other
-	Offered   *view.Tool // how its server offers it since the call was made; nil: the same, or not at all
-	Risk      view.Badge
-	Actions   Actions
-	Timing    *Timing // nil: nothing was measured
-	Facts     []view.Fact
+	ID         string
+	URL        string
+	Digest     string // of its approval; empty: no approval
+	Phase      string // its status, as the API names it
+	Live       bool   // its status is not final
+	State      string // changes whenever the page may; opaque
+	Status     view.Badge
+	Sentence   Sentence
+	Countdown  *view.Countdown
+	Notice     *view.Notice
+	Wait       *view.Wait // nil: no wait for a connection
+	Questions  []Question
+	Warnings   []view.Notice
+	Decision   *view.Decision
+	Undo       *view.Countdown // the time that the reader has to take the approval back; nil: none
+	Votes      *Votes          // nil: it has no policies
+	Voted      bool            // the reader has a vote on the pending call
+	BreakGlass *BreakGlass     // nil: the reader cannot approve it alone
+	Glass      *Glass          // nil: nobody approved it alone
+	Outcome    *Outcome
+	Resolve    bool // an operator is asked for the outcome
+	MayCancel  bool // the reader may cancel it
+	Arguments  Arguments
+	Request    *view.Request // nil: only the arguments are known
+	Files      []view.File
+	Tool       *view.Tool
+	Accepted   *view.Tool // the definition that was accepted before; nil: no other
+	Offered    *view.Tool // how its server offers it since the call was made; nil: the same, or not at all
+	Risk       view.Badge
+	Actions    Actions
+	Timing     *Timing // nil: nothing was measured
+	Facts      []view.Fact
 
 	Attention
 	Rule              text.Message // of the pending approval
@@ -169,6 +179,7 @@ type Actions struct {
 	Question   text.Message    // of ActionConfirm
 	ProveURL   string          // of ActionConfirm: the page for the sign-in that is needed first
 	Presets    []text.Message
+	Ballot     *Ballot // nil: the call has no policies
 	MayExtend  bool
 	MayRestore bool // the agent's arguments may be approved instead of the edit that waits
 }
@@ -186,6 +197,9 @@ const (
 	ActionReveal  ActionKind = "reveal"  // reject, or reveal hidden values first
 	ActionEdit    ActionKind = "edit"    // the editor
 	ActionOwnEdit ActionKind = "ownedit" // reject, or edit again: another reviewer approves the edit
+	ActionUnasked ActionKind = "unasked" // the same: the policies ask others
+	ActionVoted   ActionKind = "voted"   // the same: the reader has voted
+	ActionGlass   ActionKind = "glass"   // the second step of approving alone
 )
 
 // Led is the message before a call, and the reason that the model gave. Neither is checked.

@@ -13,7 +13,9 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -31,7 +33,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 		Files:     presentFiles(c),
 		Outcome:   presentOutcome(s),
 		Timing:    presentTiming(c.Measures),
-		Rules:     presentRules(c.Rules),
+		Rules:     presentRules(c.Rules, s.conditions),
 		Facts:     listFacts(s),
 	}
 	if s.definition != nil {
@@ -94,13 +96,14 @@ func sentenceForm(status call.Status) func(agent, tool templ.Component) templ.Co
 
 // presentActions returns the person's options. Approving is never offered for a call that was not shown completely.
 func presentActions(s *subject, who identity.Access, arguments Arguments, how shown) Actions {
-	if how.question > 0 {
-		how.draft, how.err = "", text.Message{}
+	if how.question > 0 || how.glass {
+		how.draft, how.err, how.confirm = "", text.Message{}, how.confirm && !how.glass
 	}
 	a := Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: listPresets()}
 	if !s.isPending() {
 		return a
 	}
+	a.Ballot = s.presentBallot()
 	why, ok := s.mayDecide(who)
 	switch {
 	case !ok:
@@ -112,6 +115,10 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 		}
 	case s.proposing:
 		a.Kind = ActionDecide
+	case s.hasPolicies() && !s.edited && s.ownVote() != nil:
+		a.Kind = ActionVoted
+	case s.hasPolicies() && !s.isAsked():
+		a.Kind, a.Why = ActionUnasked, text.VotesNotAsked()
 	case arguments.Withheld:
 		a.Kind = ActionReveal
 	case arguments.Folded:
@@ -127,9 +134,7 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 		if arguments.Alarming {
 			a.Question = text.ReviewReallyApprove(text.ReviewRedWarning())
 		}
-		limits := hostile.Limits{Secrets: s.secrets} // nothing is cut: the reviewer confirms whole values
-		target := hostile.Decisive(s.call.Arguments, present.RowArguments, limits)
-		a.Target, a.MoreTarget = dropLong(target.List), target.More
+		a.Target, a.MoreTarget = s.chooseTarget()
 	default:
 		a.Kind = ActionStep
 	}
@@ -233,6 +238,36 @@ func listFacts(s *subject) []view.Fact {
 
 // longTarget is the number of characters of the longest value that the second step repeats. Longer ones are read above it.
 const longTarget = 300
+
+// maxTarget is the number of arguments that the second step repeats at most, and maxRanked that of those it chooses from.
+const (
+	maxTarget = 10
+	maxRanked = 100
+)
+
+// chooseTarget returns the arguments that the second step repeats, and the number of others: those with a red warning and the unusual ones first, then
+// those that reveal most about the effect. Nothing is cut, because the reviewer confirms whole values.
+func (s *subject) chooseTarget() (list []hostile.Field, more int) {
+	found := hostile.Decisive(s.call.Arguments, maxRanked, hostile.Limits{Secrets: s.secrets})
+	values := typed.RecognizeDocument(s.call.Arguments)
+	ranks, odd := make(map[string]int, len(found.List)), 0
+	for _, f := range found.List {
+		entries := slices.DeleteFunc(slices.Clone(s.evidence), func(e evidence.Entry) bool { return e.Path != f.Pointer })
+		switch {
+		case isAlarming(map[string]typed.Value{f.Pointer: values[f.Pointer]}, entries):
+			ranks[f.Pointer] = rankAlarming
+		case evidence.CountUnusual(entries) > 0:
+			ranks[f.Pointer] = rankUnusual
+		default:
+			ranks[f.Pointer] = rankUsual
+			continue
+		}
+		odd++
+	}
+	slices.SortStableFunc(found.List, func(a, b hostile.Field) int { return ranks[a.Pointer] - ranks[b.Pointer] })
+	n := min(len(found.List), max(present.RowArguments, min(odd, maxTarget)))
+	return dropLong(found.List[:n]), found.More + len(found.List) - n
+}
 
 // dropLong returns the fields that the second step can repeat as a whole.
 func dropLong(list []hostile.Field) []hostile.Field {

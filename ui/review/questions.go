@@ -271,11 +271,14 @@ func (h *QuestionHandler) decideQuestion(w http.ResponseWriter, r *http.Request,
 func (h *QuestionHandler) questionNotDecided(w http.ResponseWriter, r *http.Request, err error) {
 	notice, status := &view.Notice{Level: view.Warn, Title: text.ReviewNothingDecided(), Draft: shell.Clean(r.PostFormValue(reasonField))}, http.StatusConflict
 	var late *call.QuestionConflictError
+	var limit *identity.LimitError
 	switch {
 	case errors.Is(err, approval.ErrDigestMismatch):
 		notice.Level, notice.Text = view.Danger, text.ReviewQuestionChanged()
 	case errors.Is(err, approval.ErrSelfApproval):
 		status, notice.Text = http.StatusForbidden, text.ReviewOwnCall()
+	case errors.As(err, &limit):
+		status, notice.Text = http.StatusForbidden, text.ReviewOutsideLimit(limit.Limit.String())
 	case errors.Is(err, approval.ErrInvitedApproval):
 		status, notice.Text = http.StatusForbidden, text.ReviewInvited()
 	case errors.As(err, &late):

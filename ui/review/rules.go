@@ -13,15 +13,19 @@ type AppliedRule struct {
 	Name    string
 	URL     string
 	Form    func(rule templ.Component) templ.Component // such as text.RulesParks
+	Says    text.Message                               // its condition in words; zero: it has none
 	Failure string                                     // why it could not be evaluated; it quotes no values of the call
 }
 
-// presentRules presents the rules that a call was judged by.
-func presentRules(applied []rule.Applied) []AppliedRule {
+// presentRules presents the rules that a call was judged by. conditions are theirs, by their names.
+func presentRules(applied []rule.Applied, conditions map[string]string) []AppliedRule {
 	list := make([]AppliedRule, len(applied))
 	for i := range applied {
 		a := &applied[i]
 		list[i] = AppliedRule{Name: a.Name, URL: present.RuleURL(a.Name), Form: ruleForm(a), Failure: a.Failure}
+		if when := conditions[a.Name]; when != "" {
+			list[i].Says = present.DescribeCondition(when)
+		}
 	}
 	return list
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
@@ -48,15 +49,20 @@ type subject struct {
 	led        *converse.Context // the message and the reply that led to it; nil: not known
 	own        bool              // it was made on behalf of the reader, who may not decide such calls
 	secrets    *secretfield.Rules
-	hidden     int  // secrets in the arguments, which have to be revealed before an approval
-	unseen     bool // the exact request is hidden too
-	revealed   bool // the reader has revealed the secrets
-	second     bool // a second reviewer has to approve an edit
-	ownEdit    bool // the reader counts as the editor of the pending edit
-	wrote      bool // the reader is its editor
-	invited    bool // only the person whose call it is vouches for the reader
-	edited     bool // call has the arguments of an edit in preview
-	proposing  bool // the edit in preview needs a second reviewer
+	hidden     int                  // secrets in the arguments, which have to be revealed before an approval
+	unseen     bool                 // the exact request is hidden too
+	revealed   bool                 // the reader has revealed the secrets
+	second     bool                 // a second reviewer has to approve an edit
+	ownEdit    bool                 // the reader counts as the editor of the pending edit
+	wrote      bool                 // the reader is its editor
+	invited    bool                 // only the person whose call it is vouches for the reader
+	limit      *identity.LimitError // the call is outside the limit of the reader's role; nil: it is not
+	edited     bool                 // call has the arguments of an edit in preview
+	proposing  bool                 // the edit in preview needs a second reviewer
+
+	tally      *call.Tally       // the votes; nil: the call has no policies
+	voter      policy.Voter      // the reader, if the call has policies
+	conditions map[string]string // of the rules that judged the call, by their names
 
 	questions []call.AskedQuestion // of the call's server
 	evidence  []evidence.Entry     // about the arguments of a pending call
@@ -89,6 +95,18 @@ func (h *reader) loadSubject(ctx context.Context, access identity.Access, id uui
 	if err := h.addTool(ctx, s); err != nil {
 		return nil, err
 	}
+	if s.hasPolicies() {
+		tallies, err := h.calls.Tallies(ctx, s.approval)
+		if err != nil {
+			return nil, err
+		}
+		s.tally = tallies[s.call.ID]
+		voters, err := call.ReadVoters(ctx, h.pool, access.Person.ID)
+		if err != nil {
+			return nil, err
+		}
+		s.voter = voters[0]
+	}
 	secrets, err := h.calls.ReadSecrets(ctx, s.call)
 	if err != nil {
 		return nil, err
@@ -112,6 +130,9 @@ func (h *reader) completeSubject(ctx context.Context, s *subject, batch *pgx.Bat
 	s.people = map[uuid.UUID]identity.Person{}
 	involved, others := s.listPeople()
 	identity.QueuePeople(batch, slices.Concat(involved, others), s.people)
+	if s.conditions = map[string]string{}; len(s.call.Rules) > 0 {
+		agent.QueueConditions(batch, s.call.Rules, s.conditions)
+	}
 	if s.hidden > 0 {
 		audit.QueueLast(batch, s.call.ID, reader, audit.CallRevealed, &shown)
 	}
@@ -129,6 +150,7 @@ func (h *reader) completeSubject(ctx context.Context, s *subject, batch *pgx.Bat
 		}
 	}
 	switch err := h.calls.CheckTies(ctx, &s.call, ties); {
+	case errors.As(err, &s.limit):
 	case errors.Is(err, approval.ErrSelfApproval):
 		s.own = true
 	case errors.Is(err, approval.ErrInvitedApproval):
@@ -160,7 +182,7 @@ func (s *subject) listPeople() (involved, others []uuid.UUID) {
 	for i := range s.questions {
 		involved = append(involved, s.questions[i].DecidedBy)
 	}
-	others = append(others, s.viewing...)
+	others = slices.Concat(others, s.viewing, s.listVoters())
 	for i := range s.comments {
 		others = append(others, s.comments[i].By)
 	}
@@ -195,7 +217,7 @@ func (h *reader) addEditors(ctx context.Context, s *subject, reader uuid.UUID) e
 	case err != nil:
 		return err
 	default:
-		s.second = skill.EditNeedsSecond(s.call.Tool)
+		s.second = s.hasPolicies() || skill.EditNeedsSecond(s.call.Tool)
 	}
 	if !s.editWaits() {
 		return nil
@@ -251,7 +273,7 @@ func (s *subject) hashState() string {
 	if s.isPending() {
 		state += "." + strconv.FormatInt(s.approval.Deadline.UnixMilli(), 36)
 		if s.approval.EscalatedAt != nil {
-			state += ".escalated"
+			state += ".escalated" + strconv.Itoa(len(s.approval.EscalatedTimes))
 		}
 		if s.editWaits() {
 			state += "." + s.approval.Digest.String()[:16]
@@ -261,7 +283,7 @@ func (s *subject) hashState() string {
 		}
 	}
 	if s.approval != nil {
-		state += "." + strconv.Itoa(s.approval.Comments)
+		state += "." + strconv.Itoa(s.approval.Comments) + s.hashVotes()
 	}
 	return state
 }

@@ -1,10 +1,12 @@
-// Package search owns the command palette: the search for calls, tools, skills, agents, rules, people, pages and actions.
+// Package search owns the command palette: the search for calls, tools, skills, agents, rules, policies, people, pages and actions.
 package search
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -88,7 +90,7 @@ func (h *Handler) Search(w http.ResponseWriter, r *http.Request) {
 	h.Render(w, r, http.StatusOK, Page(h.Page(r, view.SectionSearch, text.PaletteTitle(), pulse), found))
 }
 
-// find adds the calls, tools, skills, agents, rules and, for operators, people that a text finds.
+// find adds the calls, tools, skills, agents, rules, policies and, for operators, people that a text finds.
 func (h *Handler) find(ctx context.Context, access identity.Access, found *Results) error {
 	calls, isID, err := h.history.FindByID(ctx, found.Text, maxOfKind)
 	if err != nil {
@@ -140,6 +142,13 @@ func (h *Handler) find(ctx context.Context, access identity.Access, found *Resul
 			found.add(text.RulesRule(), present.RuleURL(name), name, "")
 		}
 	}
+	left = maxOfKind
+	for _, name := range slices.Sorted(maps.Keys(book.Policies)) {
+		if left > 0 && containsText(name, found.Text) {
+			left--
+			found.add(text.PoliciesPolicy(), present.PolicyURL(name), name, "")
+		}
+	}
 	if !access.Has(identity.Operator) {
 		return nil
 	}
@@ -161,7 +170,7 @@ func findPages(ctx context.Context, person view.Person, typed string) []Result {
 	return list[:min(len(list), maxPages)]
 }
 
-const maxPages = 16 // an empty search lists all pages
+const maxPages = 20 // an empty search lists all pages
 
 // findActions returns the actions whose label contains the text. Without its script, the page has only those that are pages.
 func findActions(ctx context.Context, found Results, shown uuid.UUID) []Result {

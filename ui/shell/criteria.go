@@ -178,7 +178,7 @@ func (c *Criteria) Refused(err error) bool {
 	c.Err = err
 	for _, problem := range wrong.Fields {
 		if !c.markInvalid(problem) {
-			c.Form.Problem = text.FormUnknownInvalid(problem.Name, problem.Expected)
+			c.Form.Problem = text.FormUnknownInvalid(problem.Name, text.Fault(problem.Expected))
 		}
 	}
 	return true

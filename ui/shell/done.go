@@ -11,6 +11,9 @@ import (
 // doneParameter names in an address the action that led there.
 const doneParameter = "done"
 
+// ChangeProposed is the value of the page of a change that was just proposed.
+const ChangeProposed = "proposed"
+
 // Done is an action whose notice any page can show. Pages whose notice depends on their object have more values of the parameter.
 type Done string
 
@@ -37,6 +40,7 @@ const (
 	SkillDeleted       Done = "skill-deleted"
 	AgentDeleted       Done = "agent-deleted"
 	RuleDeleted        Done = "rule-deleted"
+	PolicyDeleted      Done = "policy-deleted"
 	GrantRevoked       Done = "grant-revoked"
 	GrantConfirmed     Done = "grant-confirmed"
 	PlanApproved       Done = "plan-approved"
@@ -44,6 +48,13 @@ const (
 	PlanRevoked        Done = "plan-revoked"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
+	AbsenceSet         Done = "absence-set"
+	AbsenceEnded       Done = "absence-ended"
+	Delegated          Done = "delegated"
+	DelegationEnded    Done = "delegation-ended"
+	ScheduleSet        Done = "schedule-set"
+	ScheduleFetched    Done = "schedule-fetched"
+	ScheduleDeleted    Done = "schedule-deleted"
 )
 
 func (d Done) notice() *view.Notice {
@@ -81,6 +92,7 @@ func doneTitles() map[Done]text.Message {
 		SkillDeleted:       text.DoneSkillDeleted(),
 		AgentDeleted:       text.DoneAgentDeleted(),
 		RuleDeleted:        text.RulesDoneDeleted(),
+		PolicyDeleted:      text.PoliciesDoneDeleted(),
 		GrantRevoked:       text.GrantsDoneRevoked(),
 		GrantConfirmed:     text.GrantsDoneConfirmed(),
 		PlanApproved:       text.PlansDoneApproved(),
@@ -88,6 +100,13 @@ func doneTitles() map[Done]text.Message {
 		PlanRevoked:        text.PlansDoneRevoked(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
+		AbsenceSet:         text.TeamDoneAbsence(),
+		AbsenceEnded:       text.TeamDoneAbsenceEnded(),
+		Delegated:          text.TeamDoneDelegated(),
+		DelegationEnded:    text.TeamDoneDelegationEnded(),
+		ScheduleSet:        text.TeamDoneSchedule(),
+		ScheduleFetched:    text.TeamDoneFetched(),
+		ScheduleDeleted:    text.TeamDoneScheduleDeleted(),
 	}
 }
 

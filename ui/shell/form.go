@@ -1,13 +1,16 @@
 package shell
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -125,6 +128,15 @@ func (f *Faults) OptionalDuration(path, text string) *agent.Duration {
 	return f.Duration(path, text)
 }
 
+// Escalation reads the steps of an escalation, one in a line.
+func (f *Faults) Escalation(path, text string) []agent.EscalationStep {
+	steps, err := approval.ParseEscalation(text)
+	if err != nil {
+		f.Add(path, err.Error())
+	}
+	return append([]agent.EscalationStep{}, steps...) // empty removes all
+}
+
 // Number reads a whole number; an empty text is zero.
 func (f *Faults) Number(path, text string) int {
 	if text == "" {
@@ -166,11 +178,11 @@ func FaultsOf(err error) (Faults, bool) {
 func (f *Faults) ShowIn(form *view.Form, secretsLost bool) {
 	for _, one := range *f {
 		field := findField(form, one.Name)
-		summary := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, one.Expected)}
+		summary := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, text.Fault(one.Expected))}
 		if field != nil {
-			summary.Field, summary.Text = view.FieldID(field.Name), text.FormFieldInvalid(field.Label, one.Expected)
+			summary.Field, summary.Text = view.FieldID(field.Name), text.FormFieldInvalid(field.Label, text.Fault(one.Expected))
 			if name := findPairName(field, one.Name); name != "" {
-				summary.Text = text.FormPairInvalid(field.Label, name, one.Expected)
+				summary.Text = text.FormPairInvalid(field.Label, name, text.Fault(one.Expected))
 			}
 			showFault(field, one)
 		}
@@ -213,7 +225,7 @@ func showFault(field *view.Field, invalid fault.Field) {
 	if name != "" {
 		invalid.Expected = name + " " + invalid.Expected
 	}
-	field.Problem = text.Join("; ", field.Problem, text.Literal(invalid.Expected))
+	field.Problem = text.Join("; ", field.Problem, text.Fault(invalid.Expected))
 }
 
 func joinProblems(before, more string) string {
@@ -302,8 +314,8 @@ func Line(r *http.Request, name string) string { return strings.TrimSpace(r.Post
 // Ticked reports whether a box was ticked.
 func Ticked(r *http.Request, name string) bool { return r.PostFormValue(name) != "" }
 
-// AttentionPart asks for teams.
-func AttentionPart(team, escalateTo string, teamHint text.Message) view.FormPart {
+// AttentionPart asks for teams and the steps of an escalation.
+func AttentionPart(team, escalateTo, escalation string, teamHint text.Message) view.FormPart {
 	return view.FormPart{Title: text.FormAttention(), Fields: []view.Field{
 		{
 			Name: "team", Label: text.FormTeam(), Kind: view.FieldLine, Value: team,
@@ -313,7 +325,24 @@ func AttentionPart(team, escalateTo string, teamHint text.Message) view.FormPart
 			Name: "escalate_to", Label: text.FormEscalationTeam(), Kind: view.FieldLine, Value: escalateTo,
 			Hint: text.FormEscalationTeamHint(),
 		},
+		{
+			Name: "escalation", Label: text.FormEscalation(), Kind: view.FieldArea, Value: escalation, Rows: 3, Code: true,
+			Example: "2m: payments\n50%: duty, person:ann@example.com", Hint: text.FormEscalationHint(),
+		},
 	}}
+}
+
+// ReadPolicyField returns a field that chooses an approval policy.
+func ReadPolicyField(ctx context.Context, agents *agent.Service, value string, hint text.Message) (view.Field, error) {
+	policies, err := agents.ListPolicies(ctx)
+	choices := []view.Choice{{Word: text.PoliciesFieldNone()}}
+	for i := range policies {
+		choices = append(choices, view.Choice{Value: policies[i].Name, Word: text.Literal(policies[i].Name)})
+	}
+	if !slices.ContainsFunc(choices, func(c view.Choice) bool { return c.Value == value }) {
+		choices = append(choices, view.Choice{Value: value, Word: text.Literal(value)})
+	}
+	return view.Field{Name: "policy", Label: text.PoliciesField(), Kind: view.FieldSelect, Value: value, Choices: choices, Hint: hint}, err
 }
 
 // Submit saves a form. save gets the faults found so far, so that the registry adds its own and saves nothing, and returns the

@@ -12,6 +12,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -30,7 +31,7 @@ func (sh *Shell) Page(r *http.Request, section view.Section, title text.Message,
 	p := sh.BarePage(r, title)
 	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
 	if access, ok := login.Access(r.Context()); ok {
-		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: present.RoleList(access.Roles), Operator: access.Has(identity.Operator)}
+		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: present.RoleList(access.Roles), Operator: access.Has(identity.Operator), Changes: sh.identity.HasDualControl()}
 		p.Notices = sh.readNotices(r.Context(), access)
 		if r.Method == http.MethodGet {
 			p.Done = Done(r.URL.Query().Get(doneParameter)).notice()
@@ -51,6 +52,9 @@ func (sh *Shell) readNotices(ctx context.Context, access identity.Access) []view
 		notices = append(notices, view.Notice{
 			Level: view.Warn, Standing: true, Title: text.PageOneOperator(), Text: text.PageOneOperatorHelp(view.Printable(known.First.Name)),
 		})
+	}
+	if known.Changes > 0 && access.Has(identity.Operator) {
+		notices = append(notices, view.Notice{Level: view.Info, Standing: true, Title: text.ChangesWaiting(known.Changes)})
 	}
 	if end, ok := known.Ends[access.Person.ID]; ok {
 		notices = append(notices, view.Notice{
@@ -99,6 +103,10 @@ func (sh *Shell) renderZipped(ctx context.Context, w io.Writer, page templ.Compo
 func (sh *Shell) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // the client is gone
+	}
+	if waits, ok := errors.AsType[*dualcontrol.WaitsError](err); ok { // the change is stored, and has a page
+		Redirect(w, r, present.ChangeURL(waits.Change.ID)+"?"+doneParameter+"="+ChangeProposed)
+		return
 	}
 	status, n := http.StatusInternalServerError, view.Notice{
 		Level: view.Danger, Title: text.PageFailed(), Text: text.PageFailedHelp(),

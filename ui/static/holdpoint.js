@@ -2,6 +2,7 @@
 // also works without it.
 
 import { countDown, countUp, now, setClock } from "./clock.js";
+import "./complete.js";
 import { copy } from "./copy.js";
 import { notify } from "./notify.js";
 import { keepFocus, noteFocus, tellDone, tellNew, tellOutcome, words } from "./outcome.js";
@@ -172,7 +173,7 @@ function move(step, leave = false) {
 	const at = rows.indexOf(selectedRow());
 	const here = at >= 0 ? at : spot === undefined ? (step > 0 ? -1 : Infinity) : spot - .5;
 	const ahead = (direction) => {
-		const open = rows.filter((row, i) => !isGone(row) && (i - here) * direction > 0);
+		const open = rows.filter((row, i) => !isGone(row) && (i - here) * direction > 0 && !(leave && row.hasAttribute("data-voted")));
 		return open.at(direction > 0 ? 0 : -1);
 	};
 	const { call: id, phase } = call()?.dataset ?? {};
@@ -191,7 +192,7 @@ function advance({ request, response, text }) {
 	if (request.method !== "POST" || response.status !== 200) return;
 	const [, id] = /^\/calls\/([^/]+)\/(?:approve|reject)$/.exec(new URL(request.action, location.href).pathname) ?? [];
 	const [, phase] = /data-phase="(\w+)"/.exec(text) ?? [];
-	if (!id || !phase || phase === "parked") return;
+	if (!id || !phase || phase === "parked" && !/<article[^>]* data-voted/.test(text)) return; // a vote leads on too
 	const [, until] = /data-undo="(\d+)"/.exec(text) ?? [];
 	if (until) offerUndo(id, Number(until));
 	if (wide.matches && queue()?.hasAttribute("data-advance") && (selectedRow() ?? call())?.dataset.call === id) move(1, true);

@@ -9,13 +9,13 @@ func FormFieldChanged(label Message) Message {
 	return newMessage("form.FieldChanged", argument{"label", label})
 }
 
-// FormFieldInvalid is "{label:text} {expected}".
-func FormFieldInvalid(label Message, expected string) Message {
+// FormFieldInvalid is "{label:text} {expected:text}".
+func FormFieldInvalid(label Message, expected Message) Message {
 	return newMessage("form.FieldInvalid", argument{"label", label}, argument{"expected", expected})
 }
 
-// FormPairInvalid is "{label:text}, {name}: {expected}".
-func FormPairInvalid(label Message, name string, expected string) Message {
+// FormPairInvalid is "{label:text}, {name}: {expected:text}".
+func FormPairInvalid(label Message, name string, expected Message) Message {
 	return newMessage("form.PairInvalid", argument{"label", label}, argument{"name", name}, argument{"expected", expected})
 }
 
@@ -39,8 +39,8 @@ func FormNothingDiffers() Message { return newMessage("form.NothingDiffers") }
 // FormSecretsLost is "Secrets are not sent back to the browser. Enter them again.".
 func FormSecretsLost() Message { return newMessage("form.SecretsLost") }
 
-// FormUnknownInvalid is "{name}: {expected}".
-func FormUnknownInvalid(name string, expected string) Message {
+// FormUnknownInvalid is "{name}: {expected:text}".
+func FormUnknownInvalid(name string, expected Message) Message {
 	return newMessage("form.UnknownInvalid", argument{"name", name}, argument{"expected", expected})
 }
 
@@ -121,3 +121,9 @@ func FormExpectedUTF8() Message { return newMessage("form.ExpectedUTF8") }
 
 // FormExpectedNumber is "must be a number, such as 12 or -0.5".
 func FormExpectedNumber() Message { return newMessage("form.ExpectedNumber") }
+
+// FormEscalation is "Escalation in steps".
+func FormEscalation() Message { return newMessage("form.Escalation") }
+
+// FormEscalationHint is "In place of the escalation team: one step in a line, a time or a share of the time to decide, then teams and people. A team that is named again is asked as a whole, whoever is on call.".
+func FormEscalationHint() Message { return newMessage("form.EscalationHint") }

@@ -62,8 +62,8 @@ func MemberKnownBy(subject templ.Component, issuer templ.Component) templ.Compon
 	return newHTML("member.KnownBy", argument{"subject", subject}, argument{"issuer", issuer})
 }
 
-// MemberRolesByCredential is "{roles} by token or link".
-func MemberRolesByCredential(roles string) Message {
+// MemberRolesByCredential is "{roles:text} by token or link".
+func MemberRolesByCredential(roles Message) Message {
 	return newMessage("member.RolesByCredential", argument{"roles", roles})
 }
 
@@ -253,3 +253,32 @@ func MemberLooksAlike() Message { return newMessage("member.LooksAlike") }
 
 // MemberLooksAlikeNote is "compare issuer and subject".
 func MemberLooksAlikeNote() Message { return newMessage("member.LooksAlikeNote") }
+
+// MemberLimitTitle is "Calls that the reviewer may decide".
+func MemberLimitTitle() Message { return newMessage("member.LimitTitle") }
+
+// MemberLimitLead is "A call must match every list. An empty list matches all calls.".
+func MemberLimitLead() Message { return newMessage("member.LimitLead") }
+
+// MemberLimitTeams is "Teams of calls".
+func MemberLimitTeams() Message { return newMessage("member.LimitTeams") }
+
+// MemberLimitSkills is "Skills".
+func MemberLimitSkills() Message { return newMessage("member.LimitSkills") }
+
+// MemberLimitAgents is "Agents".
+func MemberLimitAgents() Message { return newMessage("member.LimitAgents") }
+
+// MemberLimitHint is "separated by commas; * stands for any characters".
+func MemberLimitHint() Message { return newMessage("member.LimitHint") }
+
+// MemberBothRoles is "A person is either operator or reviewer on this server, also under linked identities. Take the other role away first.".
+func MemberBothRoles() Message { return newMessage("member.BothRoles") }
+
+// MemberLostRole is "The role {role} does not count: a person is either operator or reviewer on this server".
+func MemberLostRole(role string) Message {
+	return newMessage("member.LostRole", argument{"role", role})
+}
+
+// MemberLostRoleNote is "take one of the roles away, here or at the identity provider".
+func MemberLostRoleNote() Message { return newMessage("member.LostRoleNote") }

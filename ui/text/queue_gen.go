@@ -244,3 +244,6 @@ func QueueRuleParked() Message { return newMessage("queue.RuleParked") }
 
 // QueueRuleFailed is "Rule failed".
 func QueueRuleFailed() Message { return newMessage("queue.RuleFailed") }
+
+// QueueOutsideLimit is "Outside your limit".
+func QueueOutsideLimit() Message { return newMessage("queue.OutsideLimit") }

@@ -96,16 +96,6 @@ func ReviewForTeam(team templ.Component) templ.Component {
 	return newHTML("review.ForTeam", argument{"team", team})
 }
 
-// ReviewForTeamEscalates is "Team {team:html}, escalates to team {other:html}".
-func ReviewForTeamEscalates(team templ.Component, other templ.Component) templ.Component {
-	return newHTML("review.ForTeamEscalates", argument{"team", team}, argument{"other", other})
-}
-
-// ReviewForTeamEscalated is "Team {team:html}, escalated to team {other:html} {time:html}".
-func ReviewForTeamEscalated(team templ.Component, other templ.Component, time templ.Component) templ.Component {
-	return newHTML("review.ForTeamEscalated", argument{"team", team}, argument{"other", other}, argument{"time", time})
-}
-
 // ReviewConversation is "Conversation".
 func ReviewConversation() Message { return newMessage("review.Conversation") }
 
@@ -974,3 +964,18 @@ func ReviewRuleFailed() Message { return newMessage("review.RuleFailed") }
 
 // ReviewRuleFailedHelp is "Its condition does not fit these arguments or this tool, so the call waits. Check the arguments, and tell an operator about the rule.".
 func ReviewRuleFailedHelp() Message { return newMessage("review.RuleFailedHelp") }
+
+// ReviewStepPlanned is "{time:html}: {who:html} will be asked".
+func ReviewStepPlanned(time templ.Component, who templ.Component) templ.Component {
+	return newHTML("review.StepPlanned", argument{"time", time}, argument{"who", who})
+}
+
+// ReviewStepTaken is "{time:html}: {who:html} was asked".
+func ReviewStepTaken(time templ.Component, who templ.Component) templ.Component {
+	return newHTML("review.StepTaken", argument{"time", time}, argument{"who", who})
+}
+
+// ReviewOutsideLimit is "The call is outside the limit of your role ({limit}). Another reviewer has to decide.".
+func ReviewOutsideLimit(limit string) Message {
+	return newMessage("review.OutsideLimit", argument{"limit", limit})
+}

@@ -149,8 +149,8 @@ func RulesHighRiskToo() Message { return newMessage("rules.HighRiskToo") }
 // RulesCheck is "Check".
 func RulesCheck() Message { return newMessage("rules.Check") }
 
-// RulesProblemAt is "Line {line:number}, column {column:number}: {problem}".
-func RulesProblemAt(line int, column int, problem string) Message {
+// RulesProblemAt is "Line {line:number}, column {column:number}: {problem:text}".
+func RulesProblemAt(line int, column int, problem Message) Message {
 	return newMessage("rules.ProblemAt", argument{"line", line}, argument{"column", column}, argument{"problem", problem})
 }
 
@@ -298,3 +298,127 @@ func RulesWouldFail(rule templ.Component) templ.Component {
 
 // RulesNoRule is "There is no such rule".
 func RulesNoRule() Message { return newMessage("rules.NoRule") }
+
+// RulesHolds is "It holds if {sentence:html}.".
+func RulesHolds(sentence templ.Component) templ.Component {
+	return newHTML("rules.Holds", argument{"sentence", sentence})
+}
+
+// RulesWhen is "If {sentence:html}.".
+func RulesWhen(sentence templ.Component) templ.Component {
+	return newHTML("rules.When", argument{"sentence", sentence})
+}
+
+// RulesFunctions is "Functions".
+func RulesFunctions() Message { return newMessage("rules.Functions") }
+
+// RulesReplay is "Replay".
+func RulesReplay() Message { return newMessage("rules.Replay") }
+
+// RulesReplayHelp is "Replay judges recorded calls by this rule and saves nothing. It may take 20 seconds.".
+func RulesReplayHelp() Message { return newMessage("rules.ReplayHelp") }
+
+// RulesReplayTitle is "Replay on recorded calls".
+func RulesReplayTitle() Message { return newMessage("rules.ReplayTitle") }
+
+// RulesReplayJudged is "{n:count} recorded call in its scope was judged." or "{n:count} recorded calls in its scope were judged.".
+func RulesReplayJudged(n int) Message { return newMessage("rules.ReplayJudged", argument{"n", n}) }
+
+// RulesReplayNothing is "No recorded call is in its scope.".
+func RulesReplayNothing() Message { return newMessage("rules.ReplayNothing") }
+
+// RulesReplaySince is "The oldest is from {time:html}.".
+func RulesReplaySince(time templ.Component) templ.Component {
+	return newHTML("rules.ReplaySince", argument{"time", time})
+}
+
+// RulesReplayMore is "Older calls were not judged.".
+func RulesReplayMore() Message { return newMessage("rules.ReplayMore") }
+
+// RulesReplayMatched is "The condition holds for {n:count}." or "The condition holds for {n:count}.".
+func RulesReplayMatched(n int) Message { return newMessage("rules.ReplayMatched", argument{"n", n}) }
+
+// RulesReplayFailed is "For {n:count} it cannot be evaluated." or "For {n:count} it cannot be evaluated.".
+func RulesReplayFailed(n int) Message { return newMessage("rules.ReplayFailed", argument{"n", n}) }
+
+// RulesReplaySame is "No decision would differ.".
+func RulesReplaySame() Message { return newMessage("rules.ReplaySame") }
+
+// RulesReplayDiffers is "{n:count} decision would differ." or "{n:count} decisions would differ.".
+func RulesReplayDiffers(n int) Message { return newMessage("rules.ReplayDiffers", argument{"n", n}) }
+
+// RulesReplayRejected is "A reviewer rejected {n:count} of them." or "A reviewer rejected {n:count} of them.".
+func RulesReplayRejected(n int) Message { return newMessage("rules.ReplayRejected", argument{"n", n}) }
+
+// RulesReplayFirst is "Only the first {n:count} is listed." or "Only the first {n:count} are listed.".
+func RulesReplayFirst(n int) Message { return newMessage("rules.ReplayFirst", argument{"n", n}) }
+
+// RulesCall is "Call".
+func RulesCall() Message { return newMessage("rules.Call") }
+
+// RulesWas is "Was".
+func RulesWas() Message { return newMessage("rules.Was") }
+
+// RulesDecision is "Decision".
+func RulesDecision() Message { return newMessage("rules.Decision") }
+
+// RulesWouldBe is "Would be".
+func RulesWouldBe() Message { return newMessage("rules.WouldBe") }
+
+// RulesAllowed is "allowed".
+func RulesAllowed() Message { return newMessage("rules.Allowed") }
+
+// RulesWaits is "waits for approval".
+func RulesWaits() Message { return newMessage("rules.Waits") }
+
+// RulesDenied is "denied".
+func RulesDenied() Message { return newMessage("rules.Denied") }
+
+// RulesNoDecision is "none".
+func RulesNoDecision() Message { return newMessage("rules.NoDecision") }
+
+// RulesShadowTitle is "In shadow mode".
+func RulesShadowTitle() Message { return newMessage("rules.ShadowTitle") }
+
+// RulesShadowNone is "It has matched no call since {time:html}.".
+func RulesShadowNone(time templ.Component) templ.Component {
+	return newHTML("rules.ShadowNone", argument{"time", time})
+}
+
+// RulesShadowSince is "Calls since {time:html}".
+func RulesShadowSince(time templ.Component) templ.Component {
+	return newHTML("rules.ShadowSince", argument{"time", time})
+}
+
+// RulesShadowBounded is "Older calls are left out.".
+func RulesShadowBounded() Message { return newMessage("rules.ShadowBounded") }
+
+// RulesShadowFailed is "For {n:count} of them it could not be evaluated." or "For {n:count} of them it could not be evaluated.".
+func RulesShadowFailed(n int) Message { return newMessage("rules.ShadowFailed", argument{"n", n}) }
+
+// RulesShadowRejected is "A reviewer rejected {n:count} call that it would have allowed." or "A reviewer rejected {n:count} calls that it would have allowed.".
+func RulesShadowRejected(n int) Message { return newMessage("rules.ShadowRejected", argument{"n", n}) }
+
+// RulesShadowCalls is "Calls".
+func RulesShadowCalls() Message { return newMessage("rules.ShadowCalls") }
+
+// RulesShadowApproved is "Approved".
+func RulesShadowApproved() Message { return newMessage("rules.ShadowApproved") }
+
+// RulesShadowEdited is "Approved with edits".
+func RulesShadowEdited() Message { return newMessage("rules.ShadowEdited") }
+
+// RulesShadowRejectedCount is "Rejected".
+func RulesShadowRejectedCount() Message { return newMessage("rules.ShadowRejectedCount") }
+
+// RulesShadowExpired is "Expired".
+func RulesShadowExpired() Message { return newMessage("rules.ShadowExpired") }
+
+// RulesShadowCancelled is "Cancelled".
+func RulesShadowCancelled() Message { return newMessage("rules.ShadowCancelled") }
+
+// RulesShadowWaiting is "Waiting".
+func RulesShadowWaiting() Message { return newMessage("rules.ShadowWaiting") }
+
+// RulesShadowNotAsked is "No approval needed".
+func RulesShadowNotAsked() Message { return newMessage("rules.ShadowNotAsked") }

@@ -236,3 +236,30 @@ func SettingsKeepForever() Message { return newMessage("settings.KeepForever") }
 
 // SettingsHolds is "Legal holds: keep records from being deleted".
 func SettingsHolds() Message { return newMessage("settings.Holds") }
+
+// SettingsDualControl is "Changes that loosen".
+func SettingsDualControl() Message { return newMessage("settings.DualControl") }
+
+// SettingsDualControlOn is "wait for a second operator".
+func SettingsDualControlOn() Message { return newMessage("settings.DualControlOn") }
+
+// SettingsDualControlOff is "take effect at once".
+func SettingsDualControlOff() Message { return newMessage("settings.DualControlOff") }
+
+// SettingsSeparateRoles is "Operator and reviewer".
+func SettingsSeparateRoles() Message { return newMessage("settings.SeparateRoles") }
+
+// SettingsRolesSeparate is "never one person".
+func SettingsRolesSeparate() Message { return newMessage("settings.RolesSeparate") }
+
+// SettingsRolesTogether is "may be one person".
+func SettingsRolesTogether() Message { return newMessage("settings.RolesTogether") }
+
+// SettingsPersonTokens is "Personal tokens".
+func SettingsPersonTokens() Message { return newMessage("settings.PersonTokens") }
+
+// SettingsPersonTokensOn is "on".
+func SettingsPersonTokensOn() Message { return newMessage("settings.PersonTokensOn") }
+
+// SettingsPersonTokensOff is "off".
+func SettingsPersonTokensOff() Message { return newMessage("settings.PersonTokensOff") }

@@ -68,8 +68,8 @@ func SignInInvitedName(name templ.Component) templ.Component {
 	return newHTML("signIn.InvitedName", argument{"name", name})
 }
 
-// SignInInvitedRoles is "Roles: {roles}".
-func SignInInvitedRoles(roles string) Message {
+// SignInInvitedRoles is "Roles: {roles:text}".
+func SignInInvitedRoles(roles Message) Message {
 	return newMessage("signIn.InvitedRoles", argument{"roles", roles})
 }
 

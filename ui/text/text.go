@@ -10,7 +10,8 @@
 //	{tool:html}    a [templ.Component]
 //
 // The other languages have the same texts with the same arguments, in their own plural forms; TestLanguagesAreComplete checks this.
-// A brace itself is written twice. The texts of script.yaml are for scripts, which get them by [Scripts], and have no functions.
+// A brace itself is written twice. The texts of script.yaml are for scripts, which get them by [Scripts], and those of fault.yaml are
+// found by [Fault]; they have no functions.
 // The package knows neither the pages nor the values that they show.
 package text
 
@@ -31,6 +32,7 @@ type Message struct {
 	key     string
 	args    []argument
 	literal string
+	code    bool      // pages show the literal as code
 	joined  []Message // with literal between them
 	value   any       // an int, a decimal, or a time whose layout is the text of key
 }
@@ -56,6 +58,9 @@ func valueOf(name string, args []argument) any {
 
 // Literal returns a message that reads the same in every language, such as a name.
 func Literal(s string) Message { return Message{literal: s} }
+
+// Code returns a message that reads the same in every language. Pages show it as code.
+func Code(s string) Message { return Message{literal: s, code: true} }
 
 // Join returns a message that has several, with a separator between them. Without any, it is the zero value.
 func Join(separator string, messages ...Message) Message {
@@ -93,8 +98,26 @@ func (m Message) String() string { return m.In(context.Background()) }
 
 // Render writes the text as HTML, as a [templ.Component].
 func (m Message) Render(ctx context.Context, w io.Writer) error {
-	_, err := io.WriteString(w, templ.EscapeString(m.In(ctx)))
-	return err
+	if m.value != nil || m.key == "" && m.joined == nil {
+		escaped := templ.EscapeString(m.In(ctx))
+		if m.code {
+			escaped = "<code>" + escaped + "</code>"
+		}
+		_, err := io.WriteString(w, escaped)
+		return err
+	}
+	for i, one := range m.joined {
+		if i > 0 {
+			if err := Literal(m.literal).Render(ctx, w); err != nil {
+				return err
+			}
+		}
+		if err := one.Render(ctx, w); err != nil {
+			return err
+		}
+	}
+	c := catalogOf(ctx)
+	return c.render(ctx, w, c.find(m.key, m.args), m.args)
 }
 
 // newMessage returns the message of a key.

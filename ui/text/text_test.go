@@ -120,6 +120,26 @@ func TestTextsAreUsed(t *testing.T) {
 	}
 }
 
+// TestFaults: what services say is found by its text, with the values in it, and is translated. The texts are those of services.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	german := text.WithLanguage(t.Context(), "de")
+	for said, want := range map[string]string{
+		"must be at most 7 names":                              "darf höchstens 7 Namen haben",
+		"args has no field amuont: did you mean amount?":       "args hat kein Feld amuont: Meinten Sie amount?",
+		"args has no field x":                                  "args hat kein Feld x",
+		"must be allow, park or deny":                          "muss allow, park oder deny sein",
+		"must be something that nobody has translated {n} yet": "must be something that nobody has translated {n} yet",
+	} {
+		if got := text.Fault(said).In(german); got != want {
+			t.Errorf("%s: %s, want %s", said, got, want)
+		}
+		if got := text.Fault(said).String(); got != said {
+			t.Errorf("%s: %s in English", said, got)
+		}
+	}
+}
+
 // TestScriptsHaveTexts: scripts use exactly the texts that they get.
 func TestScriptsHaveTexts(t *testing.T) {
 	t.Parallel()

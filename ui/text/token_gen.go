@@ -72,3 +72,6 @@ func TokenContinue() Message { return newMessage("token.Continue") }
 
 // TokenBootstrap is "The bootstrap token has no personal tokens. Create yours with holdpoint token create --person and your name.".
 func TokenBootstrap() Message { return newMessage("token.Bootstrap") }
+
+// TokenOff is "Personal tokens are switched off on this server. Sign in with the identity provider.".
+func TokenOff() Message { return newMessage("token.Off") }

@@ -19,10 +19,12 @@ type Form struct {
 	Problems []FormProblem
 	Revision string // of the edited object; empty for a new one
 	Parts    []FormPart
-	Note     text.Message // beside the button
-	Check    *FormCheck   // nil: it can only be sent
-	Ready    bool         // it can be sent as it is: its button gets the focus
-	Files    bool         // it sends files, or texts of that size
+	Note     text.Message    // beside the button
+	Check    *FormCheck      // nil: it can only be sent
+	Buttons  []FormButton    // beside its own
+	Lead     templ.Component // above the fields; nil: nothing
+	Ready    bool            // it can be sent as it is: its button gets the focus
+	Files    bool            // it sends files, or texts of that size
 }
 
 // encodingAttribute selects multipart for a form with files. Long texts grow least with it, too.
@@ -31,6 +33,13 @@ func (f Form) encodingAttribute() templ.Attributes {
 		return templ.Attributes{"enctype": "multipart/form-data"}
 	}
 	return templ.Attributes{}
+}
+
+// FormButton sends the fields of a form to another address.
+type FormButton struct {
+	Name  string // data-testid
+	URL   string
+	Label text.Message
 }
 
 // FormCheck checks a form without saving it: with a button, and while it is typed if scripts run. The answer takes the place of the content
@@ -104,6 +113,7 @@ type Field struct {
 	Rows     int
 	Below    templ.Component // nil: nothing
 	Invalid  bool            // Below says why
+	Complete string          // the ID of a list of words that complete the text while it is typed; empty: none
 }
 
 // NowValue is the value that another person saved meanwhile.
@@ -200,6 +210,9 @@ func (f Field) inputAttributes() templ.Attributes {
 	}
 	if ids := f.describedBy(); ids != "" {
 		a["aria-describedby"] = ids
+	}
+	if f.Complete != "" {
+		a["data-complete"], a["aria-autocomplete"] = f.Complete, "list"
 	}
 	return a
 }

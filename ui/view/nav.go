@@ -16,8 +16,10 @@ const (
 	SectionSkills        Section = "skills"
 	SectionAgents        Section = "agents"
 	SectionRules         Section = "rules"
+	SectionPolicies      Section = "policies"
 	SectionGrants        Section = "grants"
 	SectionConnections   Section = "connections"
+	SectionChanges       Section = "changes"
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
 	SectionSettings      Section = "settings"
@@ -28,8 +30,9 @@ const (
 type Person struct {
 	ID       string // separates their data in a shared browser
 	Name     string
-	Roles    string
+	Roles    text.Message
 	Operator bool
+	Changes  bool // changes that loosen wait for a second operator
 }
 
 // entry is an entry of the menu.
@@ -52,8 +55,12 @@ func listEntries(p Person) [][]entry {
 		{SectionSkills, "/skills", text.LayoutSkills(), "skills"},
 		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
 		{SectionRules, "/rules", text.RulesTitle(), "rules"},
+		{SectionPolicies, "/policies", text.PoliciesTitle(), "team"},
 		{SectionGrants, "/grants", text.GrantsTitle(), "good"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
+	}
+	if p.Operator && p.Changes {
+		objects = append(objects, entry{SectionChanges, "/changes", text.ChangesTitle(), "changed"})
 	}
 	if p.Operator {
 		objects = append(objects,
@@ -75,7 +82,8 @@ func ListPages(p Person) []Link {
 	list = append(list, Link{URL: "/settings", Word: text.LayoutSettings()}, Link{URL: "/conversations/new", Word: text.ConversationStartTitle()})
 	if p.Operator {
 		list = append(list, Link{URL: "/skills/new", Word: text.SkillFormRegisterTitle()}, Link{URL: "/imports/new", Word: text.SkillImportTitle()},
-			Link{URL: "/agents/new", Word: text.AgentCreate()}, Link{URL: "/rules/new", Word: text.RulesCreate()})
+			Link{URL: "/agents/new", Word: text.AgentCreate()}, Link{URL: "/rules/new", Word: text.RulesCreate()},
+			Link{URL: "/policies/new", Word: text.PoliciesCreate()})
 	}
 	return list
 }

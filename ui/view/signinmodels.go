@@ -22,10 +22,11 @@ type SignInProvider struct {
 
 // Invited is an invitation that can be redeemed.
 type Invited struct {
-	Name, Roles string
-	Key         string          // its secret; empty: the provider's sign-in redeems it
-	Provider    *SignInProvider // must confirm the person; nil: not needed
-	Account     string          // that the provider must confirm
+	Name     string
+	Roles    text.Message
+	Key      string          // its secret; empty: the provider's sign-in redeems it
+	Provider *SignInProvider // must confirm the person; nil: not needed
+	Account  string          // that the provider must confirm
 }
 
 // SignInAgain asks a person who is signed in to prove their identity.

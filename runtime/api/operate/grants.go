@@ -143,6 +143,58 @@ func (t *GrantText) request() (call.GrantRequest, error) {
 	return r, nil
 }
 
+// GrantSuggestions are the grants that decisions suggest.
+type GrantSuggestions struct {
+	Items     []GrantSuggestion `json:"items" nullable:"false" doc:"Those that save most calls first; at most 200. They are up to 5 minutes old."`
+	Decisions int               `json:"decisions" doc:"How many decisions of the last 30 days were read: the newest 100,000."`
+	Since     *time.Time        `json:"since" doc:"The oldest of them; null: there were none."`
+	Complete  bool              `json:"complete" doc:"Whether these are all decisions of the 30 days."`
+}
+
+// GrantSuggestion is a grant that would have let calls pass which reviewers approved, and none that they rejected or edited.
+type GrantSuggestion struct {
+	Reason    string           `json:"reason" doc:"Why it is suggested, in English."`
+	CallID    uuid.UUID        `json:"call_id" format:"uuid" doc:"The newest of the calls. To make the grant, send this and arguments to POST grants."`
+	Agent     string           `json:"agent"`
+	Principal *rest.PersonName `json:"principal" doc:"Calls on behalf of this person; null: calls that name no person."`
+	Skill     string           `json:"skill"`
+	Tool      string           `json:"tool" doc:"The skill's own name for the tool."`
+	Arguments []GrantMatcher   `json:"arguments" nullable:"false"`
+	Sentence  string           `json:"sentence" doc:"The arguments in English."`
+	Varying   []string         `json:"varying" nullable:"false" doc:"The arguments that were not the same in all calls."`
+	Covered   int              `json:"covered" doc:"Approved calls that it would have let pass."`
+	Approved  int              `json:"approved" doc:"Approved calls of this agent and tool on behalf of the same person."`
+	Refused   int              `json:"refused" doc:"Rejected and edited calls of this agent and tool. The grant covers none of them."`
+	Deciders  int              `json:"deciders" doc:"People who approved the covered calls."`
+	First     time.Time        `json:"first" doc:"The first decision about a covered call."`
+	Last      time.Time        `json:"last"`
+}
+
+func (h *grantHandlers) suggestGrants(ctx context.Context, _ *struct{}) (*rest.Output[GrantSuggestions], error) {
+	found, err := h.calls.SuggestGrants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var people []uuid.UUID
+	for i := range found.Found {
+		people = append(people, found.Found[i].PrincipalID)
+	}
+	names, err := h.NamePeople(ctx, people...)
+	if err != nil {
+		return nil, err
+	}
+	view := GrantSuggestions{Items: make([]GrantSuggestion, len(found.Found)), Decisions: found.Decisions, Since: rest.UTCOrNull(found.Since), Complete: found.Complete}
+	for i := range found.Found {
+		one := &found.Found[i]
+		view.Items[i] = GrantSuggestion{
+			Reason: one.Describe(one.Agent), CallID: one.CallID, Agent: one.Agent, Principal: names.RefOf(one.PrincipalID), Skill: one.Skill, Tool: one.Tool,
+			Arguments: newGrantMatchers(one.Arguments), Sentence: grant.Describe(one.Arguments), Varying: append([]string{}, one.Varying()...),
+			Covered: one.Covered, Approved: one.Approved, Refused: one.Refused, Deciders: one.Deciders, First: one.First.UTC(), Last: one.Last.UTC(),
+		}
+	}
+	return rest.NewOutput(view), nil
+}
+
 type previewGrantInput struct {
 	Body GrantText `nameHint:"GrantPreviewRequest"`
 }

@@ -28,6 +28,8 @@ type Invitation struct {
 	Email      *string          `json:"email" doc:"In place of the subject: the person's e-mail address at the identity provider."`
 	Roles      []identity.Role  `json:"roles" nullable:"false"`
 	Agents     []string         `json:"agents" nullable:"false" doc:"Agents that the person may act as; * means all."`
+	Limit      *ReviewLimit     `json:"review_limit" doc:"The calls that the person may decide as a reviewer; null: all."`
+	Waits      bool             `json:"waits" doc:"It waits for a second operator, and cannot be redeemed before."`
 	Hint       string           `json:"hint" doc:"The first characters of the secret."`
 	InvitedBy  *rest.PersonName `json:"invited_by"`
 	CreatedAt  time.Time        `json:"created_at"`
@@ -53,7 +55,7 @@ func (h *invitationHandlers) invitationViews(ctx context.Context, list ...identi
 	return func(i identity.Invitation) Invitation {
 		return Invitation{
 			ID: i.ID, Name: i.Name, Issuer: rest.OrNull(i.Issuer), Subject: rest.OrNull(i.Subject), Email: rest.OrNull(i.Email), Roles: rest.OrEmpty(i.Roles),
-			Agents: rest.OrEmpty(i.Agents), Hint: i.Hint, InvitedBy: names.RefOf(i.InvitedBy), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+			Agents: rest.OrEmpty(i.Agents), Limit: newReviewLimit(i.Limit), Waits: i.Waits, Hint: i.Hint, InvitedBy: names.RefOf(i.InvitedBy), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 			RedeemedAt: rest.UTCOrNull(i.RedeemedAt), RedeemedBy: names.RefOf(i.RedeemedBy), RevokedAt: rest.UTCOrNull(i.RevokedAt),
 		}
 	}, err
@@ -89,6 +91,7 @@ type createInvitationInput struct {
 		Email   string          `json:"email,omitempty" doc:"In place of the subject: the person's e-mail address at the identity provider."`
 		Roles   []identity.Role `json:"roles" enum:"reviewer,operator" minItems:"1" nullable:"false"`
 		Agents  []string        `json:"agents,omitempty" doc:"Agents that the person may act as; * means all. Omitted: all for operators, none for others."`
+		Limit   *ReviewLimit    `json:"review_limit,omitempty" doc:"The calls that the person may decide as a reviewer. Omitted: all."`
 		TTL     string          `json:"ttl,omitempty" doc:"How long it can be redeemed, such as 24h; at most 720h. Omitted: 72h."`
 	} `nameHint:"InvitationRequest"`
 }
@@ -96,7 +99,7 @@ type createInvitationInput struct {
 func (h *invitationHandlers) createInvitation(ctx context.Context, input *createInvitationInput) (*rest.Output[NewInvitation], error) {
 	body := input.Body
 	wanted := identity.NewInvitation{
-		Name: body.Name, Issuer: body.Issuer, Subject: body.Subject, Email: body.Email, Roles: body.Roles, Agents: body.Agents,
+		Name: body.Name, Issuer: body.Issuer, Subject: body.Subject, Email: body.Email, Roles: body.Roles, Agents: body.Agents, Limit: body.Limit.limit(),
 	}
 	if body.TTL != "" {
 		var err error

@@ -30,6 +30,7 @@ type updatePersonInput struct {
 		GrantedRoles  *[]identity.Role `json:"granted_roles,omitempty" doc:"All roles granted by operators: reviewer, operator, both, or none."`
 		GrantedTeams  *[]string        `json:"granted_teams,omitempty" doc:"All teams granted by operators."`
 		GrantedAgents *[]string        `json:"granted_agents,omitempty" doc:"Agents that they may act as, in addition to those of their roles; * means all."`
+		ReviewLimit   *ReviewLimit     `json:"review_limit,omitempty" doc:"The calls that they may decide as a reviewer; {}: all."`
 		Blocked       *bool            `json:"blocked,omitempty" doc:"True: all their credentials stop working."`
 		Was           *Granted         `json:"was,omitempty" doc:"The expected current grants: with others, nothing is changed (409). Omitted: any."`
 	} `nameHint:"PersonChange"`
@@ -46,13 +47,17 @@ func (h *personHandlers) updatePerson(ctx context.Context, input *updatePersonIn
 	if err != nil {
 		return nil, err
 	}
-	change := identity.MemberChange{Roles: input.Body.GrantedRoles, Teams: input.Body.GrantedTeams, Agents: input.Body.GrantedAgents, Blocked: input.Body.Blocked}
+	change := identity.MemberChange{Roles: input.Body.GrantedRoles, Teams: input.Body.GrantedTeams, Agents: input.Body.GrantedAgents, Limit: input.Body.ReviewLimit.limit(), Blocked: input.Body.Blocked}
 	if was := input.Body.Was; was != nil {
 		change.Was = &identity.Grants{Roles: was.Roles, Teams: was.Teams}
 	}
 	member, err := h.Identity.ChangeMember(ctx, rest.CallerOf(ctx).Actor(), id, change)
 	if wrong, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return nil, rest.InvalidField("body.granted_"+wrong.Fields[0].Name, "%s", wrong.Fields[0].Expected)
+		field := "granted_" + wrong.Fields[0].Name
+		if wrong.Fields[0].Name == "limit" {
+			field = "review_limit"
+		}
+		return nil, rest.InvalidField("body."+field, "%s", wrong.Fields[0].Expected)
 	}
 	if err != nil {
 		return nil, rest.WithName(err, "person", input.ID)

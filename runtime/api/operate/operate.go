@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
@@ -33,6 +35,8 @@ type Services struct {
 	Notify    *notify.Service
 	Callbacks *callback.Service
 	Retention *retention.Service
+	OnCall    *oncall.Service
+	Control   *dualcontrol.Service
 	Failures  *authfail.Log // nil: invalid invitations are not recorded
 	Server    ServerSettings
 }
@@ -50,7 +54,9 @@ type Handlers struct {
 	holds       *holdHandlers
 	erasures    *erasureHandlers
 	rules       *ruleHandlers
+	teams       *teamHandlers
 	grants      *grantHandlers
+	changes     *changeHandlers
 	policies    *policyHandlers
 }
 
@@ -64,18 +70,20 @@ func New(d *rest.Directory, s Services) *Handlers {
 		invitations: &invitationHandlers{d, s.Failures, s.Server.PublicURL},
 		webhooks:    &webhookHandlers{d, s.Notify},
 		callbacks:   &callbackHandlers{d, s.Callbacks},
-		server:      &serverHandlers{s.Calls, s.Server},
+		server:      &serverHandlers{d, s.Calls, s.Server},
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
 		rules:       &ruleHandlers{d, s.Calls},
+		teams:       &teamHandlers{d, s.OnCall},
 		grants:      &grantHandlers{d, s.Calls},
+		changes:     &changeHandlers{d, s.Control},
 		policies:    &policyHandlers{d},
 	}
 }
 
 // Routes lists the operations.
 func (h *Handlers) Routes() []rest.Route {
-	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.grantRoutes(), h.peopleRoutes(), h.notificationRoutes())
+	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.grantRoutes(), h.changeRoutes(), h.peopleRoutes(), h.teamRoutes(), h.notificationRoutes())
 }
 
 // agentRoutes are about agents. Both roles read; keys are for operators only.
@@ -148,11 +156,22 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 func (h *Handlers) grantRoutes() []rest.Route {
 	return []rest.Route{
 		rest.NewRoute("listGrants", "GET grants", "List grants, newest first", rest.Readers(), h.grants.listGrants),
+		rest.NewRoute("suggestGrants", "GET grants/suggestions", "List the grants that past decisions suggest; nothing is granted", rest.Operators(), h.grants.suggestGrants),
 		rest.NewRoute("getGrant", "GET grants/{id}", "Get a grant", rest.Readers(), h.grants.getGrant),
 		rest.NewRoute("previewGrant", "POST grants/preview", "List the calls that a grant would have allowed; nothing is stored", rest.Readers(), h.grants.previewGrant),
 		rest.NewRoute("createGrant", "POST grants", "Allow calls like one", rest.Readers(), h.grants.createGrant).Creates(),
 		rest.NewRoute("confirmGrant", "POST grants/{id}/confirm", "Confirm a grant that needs a second person", rest.Readers(), h.grants.confirmGrant),
 		rest.NewRoute("revokeGrant", "POST grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied", rest.Readers(), h.grants.revokeGrant),
+	}
+}
+
+// changeRoutes are about changes that wait for a second operator.
+func (h *Handlers) changeRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listChanges", "GET changes", "List changes that waited for a second operator, newest first", rest.Operators(), h.changes.listChanges),
+		rest.NewRoute("getChange", "GET changes/{id}", "Get a change with all its differences", rest.Operators(), h.changes.getChange),
+		rest.NewRoute("approveChange", "POST changes/{id}/approve", "Make a change that another operator proposed, exactly as it was proposed", rest.Operators(), h.changes.approveChange),
+		rest.NewRoute("rejectChange", "POST changes/{id}/reject", "Reject a change, or withdraw your own", rest.Operators(), h.changes.rejectChange),
 	}
 }
 
@@ -180,6 +199,25 @@ func (h *Handlers) peopleRoutes() []rest.Route {
 		rest.NewRoute("createInvitation", "POST invitations", "Invite a person; the link is shown only once", rest.Operators(), h.invitations.createInvitation).Creates(),
 		rest.NewRoute("revokeInvitation", "DELETE invitations/{id}", "Revoke an invitation", rest.Operators(), h.invitations.revokeInvitation),
 		rest.NewRoute("redeemInvitation", "POST invitations/redeem", "Redeem an invitation that needs no identity provider; the person's first token is shown only once", rest.Rule{Invited: true}, h.invitations.redeemInvitation).Creates(),
+	}
+}
+
+// teamRoutes are about who is asked: teams, absences, delegations and on-call schedules. People change their own, operators all.
+func (h *Handlers) teamRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listTeams", "GET teams", "List teams by name, with their members at this moment", rest.Readers(), h.teams.listTeams),
+		rest.NewRoute("listReviewers", "GET reviewers", "List reviewers, to name a substitute", rest.Readers(), h.teams.listReviewers),
+		rest.NewRoute("setSchedule", "PUT teams/{name}/schedule", "Set the on-call calendar of a team, and fetch it", rest.Operators(), h.teams.setSchedule),
+		rest.NewRoute("fetchSchedule", "POST teams/{name}/schedule/fetch", "Fetch the on-call calendar of a team now", rest.Operators(), h.teams.fetchSchedule),
+		rest.NewRoute("deleteSchedule", "DELETE teams/{name}/schedule", "Delete the on-call calendar of a team", rest.Operators(), h.teams.deleteSchedule),
+
+		rest.NewRoute("listAbsences", "GET absences", "List absences that have not ended, by their start", rest.Readers(), h.teams.listAbsences),
+		rest.NewRoute("createAbsence", "POST absences", "Say that a person is away, and who stands in", rest.Readers(), h.teams.createAbsence).Creates(),
+		rest.NewRoute("endAbsence", "DELETE absences/{id}", "End an absence now", rest.Readers(), h.teams.endAbsence),
+
+		rest.NewRoute("listDelegations", "GET delegations", "List delegations that have not ended, by team", rest.Readers(), h.teams.listDelegations),
+		rest.NewRoute("createDelegation", "POST delegations", "Make a reviewer a member of a team until a time", rest.Readers(), h.teams.createDelegation).Creates(),
+		rest.NewRoute("endDelegation", "DELETE delegations/{id}", "End a delegation now", rest.Readers(), h.teams.endDelegation),
 	}
 }
 

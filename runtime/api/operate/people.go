@@ -28,6 +28,8 @@ type Person struct {
 	ClaimedTeams    []string         `json:"claimed_teams" nullable:"false"`
 	GrantedTeams    []string         `json:"granted_teams" nullable:"false"`
 	GrantedAgents   []string         `json:"granted_agents" nullable:"false" doc:"Agents that they may act as, in addition to those of their roles."`
+	ReviewLimit     *ReviewLimit     `json:"review_limit" doc:"The calls that they may decide as a reviewer; null: all."`
+	LostRole        *identity.Role   `json:"lost_role" enum:"reviewer,operator" doc:"The role that does not count, because operator and reviewer are never one person on this server; null: all count."`
 	Alike           bool             `json:"alike" doc:"Another person has the same or a similar-looking name."`
 	InvitedBy       *rest.PersonName `json:"invited_by" doc:"Set: known only by the invitation of this person; the identity is not verified. They cannot decide calls of this person, or of agents whose keys this person created."`
 	First           bool             `json:"first" doc:"They got their roles with the bootstrap token."`
@@ -43,6 +45,29 @@ type Link struct {
 	SameAs rest.PersonName `json:"same_as"`
 	By     *string         `json:"by" doc:"The operator who linked them."`
 	At     time.Time       `json:"at"`
+}
+
+// ReviewLimit restricts the calls that a reviewer may decide. A call must be in one of the teams, of one of the skills and of one of the
+// agents.
+type ReviewLimit struct {
+	_      struct{} `nullable:"true"`
+	Teams  []string `json:"teams,omitempty" doc:"Teams that calls were given to. Empty: all calls, also those without a team."`
+	Skills []string `json:"skills,omitempty" doc:"Names of skills, in which * stands for any characters. Empty: all."`
+	Agents []string `json:"agents,omitempty" doc:"Likewise, of agents."`
+}
+
+func newReviewLimit(l *identity.Limit) *ReviewLimit {
+	if l == nil {
+		return nil
+	}
+	return &ReviewLimit{Teams: l.Teams, Skills: l.Skills, Agents: l.Agents}
+}
+
+func (l *ReviewLimit) limit() *identity.Limit {
+	if l == nil {
+		return nil
+	}
+	return &identity.Limit{Teams: l.Teams, Skills: l.Skills, Agents: l.Agents}
 }
 
 // personViews adds links and names to people.
@@ -78,8 +103,11 @@ func (h *personHandlers) personViews(ctx context.Context, people []identity.Memb
 			ClaimedRoles: rest.OrEmpty(p.ClaimedRoles), GrantedRoles: rest.OrEmpty(p.GrantedRoles),
 			CredentialRoles: rest.OrEmpty(p.CredentialRoles),
 			ClaimedTeams:    rest.OrEmpty(p.ClaimedTeams), GrantedTeams: rest.OrEmpty(p.GrantedTeams),
-			GrantedAgents: rest.OrEmpty(p.GrantedAgents), Alike: alike[p.ID], First: p.First,
+			GrantedAgents: rest.OrEmpty(p.GrantedAgents), ReviewLimit: newReviewLimit(p.Limit), Alike: alike[p.ID], First: p.First,
 			SignedInAt: rest.UTCOrNull(p.SignedInAt), BlockedAt: rest.UTCOrNull(p.BlockedAt), Sessions: p.Sessions, Tokens: p.Tokens,
+		}
+		if p.LostRole != "" {
+			view.LostRole = &p.LostRole
 		}
 		if !p.Verified() {
 			view.InvitedBy = names.RefOf(p.InvitedBy)

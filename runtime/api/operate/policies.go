@@ -96,9 +96,13 @@ func (h *policyHandlers) policyView(ctx context.Context, versions ...agent.Polic
 		return nil, err
 	}
 	users := map[string][]string{}
-	for i := range versions {
-		if users[versions[i].Name], err = h.Agents.FindPolicyUsers(ctx, versions[i].Name); err != nil {
+	for _, v := range versions {
+		found, err := h.Agents.FindPolicyUsers(ctx, v.Name)
+		if err != nil {
 			return nil, err
+		}
+		for _, user := range found {
+			users[v.Name] = append(users[v.Name], user.String())
 		}
 	}
 	return func(v agent.PolicyVersion) Policy {

@@ -3,7 +3,9 @@ package operate
 import (
 	"errors"
 	"net/http"
+	"time"
 
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/oauthclient"
@@ -14,6 +16,14 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
+// waitingProblem says that a change waits for a second operator.
+func waitingProblem(waits *dualcontrol.WaitsError) *rest.Problem {
+	p := rest.NewProblem(http.StatusAccepted, rest.CodeChangeWaits, "dual control: this change loosens, so it waits for a second operator until %s, as change %s (holdpoint changes show %s)",
+		waits.Change.ExpiresAt.UTC().Format(time.RFC3339), waits.Change.ID, waits.Change.ID)
+	p.Change = waits.Change.ID.String()
+	return p
+}
+
 // Problem maps the errors of the services, nil for other errors. Its messages contain no secrets; the causes may.
 func Problem(err error) *rest.Problem {
 	conflict := func(detail string) *rest.Problem {
@@ -22,7 +32,13 @@ func Problem(err error) *rest.Problem {
 	var needs *oauthclient.NeedsConnectionError
 	var failed *oauthclient.Error
 	var known *identity.KnownError
+	var waits *dualcontrol.WaitsError
+	var ended *dualcontrol.EndedError
 	switch {
+	case errors.As(err, &waits):
+		return waitingProblem(waits)
+	case errors.As(err, &ended):
+		return conflict("the change does not wait any more: it is " + string(ended.Change.Status))
 	case errors.Is(err, agent.ErrExists):
 		return conflict("the name is taken")
 	case errors.Is(err, agent.ErrChanged):
@@ -47,17 +63,23 @@ func Problem(err error) *rest.Problem {
 		return conflict("what operators give them was changed since the change was decided on; fetch the person again and look at it")
 	case errors.Is(err, retention.ErrNotBlocked):
 		return conflict("the person can still sign in: block them first")
-	case errors.Is(err, legalhold.ErrLifted):
-		return conflict("the legal hold was lifted before")
-	case errors.Is(err, identity.ErrLastOperator):
-		return conflict("no operator would be left: make another person an operator first")
+	}
+	for known, detail := range map[error]string{
+		legalhold.ErrLifted:      "the legal hold was lifted before",
+		identity.ErrLastOperator: "no operator would be left: make another person an operator first",
+		dualcontrol.ErrStale:     dualcontrol.ErrStale.Error(),
+		dualcontrol.ErrAlone:     dualcontrol.ErrAlone.Error(),
+	} {
+		if errors.Is(err, known) {
+			return conflict(detail)
+		}
 	}
 	for _, refused := range []error{identity.ErrOtherPerson, identity.ErrNotFirst} {
 		if errors.Is(err, refused) {
 			return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "%s. Invite the person, who makes their own: POST /api/v1/invitations, or holdpoint invitation create --name NAME --role ROLE", refused)
 		}
 	}
-	for _, refused := range []error{identity.ErrBootstrap, identity.ErrSelfLink, identity.ErrInvitedByProvider, identity.ErrBlocked, identity.ErrSelfGrant} {
+	for _, refused := range []error{identity.ErrBootstrap, identity.ErrSelfLink, identity.ErrInvitedByProvider, identity.ErrBlocked, identity.ErrSelfGrant, identity.ErrNotMember, identity.ErrSelfDelegation, identity.ErrBothRoles, identity.ErrTokensOff, dualcontrol.ErrOwn} {
 		if errors.Is(err, refused) {
 			return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "%s", refused)
 		}

@@ -29,13 +29,14 @@ type Rule struct {
 	ChangedAt time.Time        `json:"changed_at"`
 	ChangedBy *rest.PersonName `json:"changed_by" doc:"Null: unknown."`
 	Warnings  []RuleWarning    `json:"warnings" nullable:"false" doc:"The tools that the condition does not fit any more. The rule parks their calls."`
+	Shadow    *RuleShadow      `json:"shadow" doc:"What the rule would have done, beside what people decided; null: the rule is not in shadow mode, or it is one of a list."`
 }
 
 // RuleSettings is what a rule says.
 type RuleSettings struct {
-	Agents   []string    `json:"agents" nullable:"false" doc:"Names of agents, in which * stands for any characters. Empty: all."`
-	Skills   []string    `json:"skills" nullable:"false" doc:"Likewise, of skills."`
-	Tools    []string    `json:"tools" nullable:"false" doc:"Likewise, of tools, as their server calls them."`
+	Agents   []string    `json:"agents,omitempty" nullable:"false" doc:"Names of agents, in which * stands for any characters. Omitted: all."`
+	Skills   []string    `json:"skills,omitempty" nullable:"false" doc:"Likewise, of skills."`
+	Tools    []string    `json:"tools,omitempty" nullable:"false" doc:"Likewise, of tools, as their server calls them."`
 	When     string      `json:"when" doc:"The condition, in CEL. Empty: it holds for every call."`
 	Effect   rule.Effect `json:"effect" enum:"allow,park,deny"`
 	Mode     rule.Mode   `json:"mode" enum:"enforce,shadow,off" doc:"shadow: calls record what the rule would have done."`
@@ -68,8 +69,8 @@ type RuleVersionSpec struct {
 
 func newRuleSettings(spec *rule.Spec) RuleSettings {
 	return RuleSettings{
-		Agents: rest.OrEmpty(spec.Agents), Skills: rest.OrEmpty(spec.Skills), Tools: rest.OrEmpty(spec.Tools),
-		When: spec.When, Effect: spec.Effect, Mode: spec.Mode, Message: rest.OrNull(spec.Message), HighRisk: spec.HighRisk, Grants: spec.Grants, Policy: rest.OrNull(spec.Policy),
+		Agents: spec.Agents, Skills: spec.Skills, Tools: spec.Tools,
+		When: spec.When, Effect: spec.Effect, Mode: spec.Mode, Message: rest.OrNull(spec.Message), HighRisk: spec.HighRisk, Policy: rest.OrNull(spec.Policy), Grants: spec.Grants,
 	}
 }
 
@@ -138,7 +139,18 @@ func (h *ruleHandlers) getRule(ctx context.Context, input *rest.ByName) (*rest.O
 	if versions[0].Spec == nil {
 		return nil, rest.NotFound("rule", input.Name)
 	}
-	return h.oneRule(ctx, versions[0])
+	one, err := h.oneRule(ctx, versions[0])
+	if err != nil {
+		return nil, err
+	}
+	record, err := h.calls.ReadShadow(ctx, versions)
+	if err != nil {
+		return nil, err
+	}
+	if record != nil {
+		one.Body.Shadow = newRuleShadow(record)
+	}
+	return one, nil
 }
 
 func (h *ruleHandlers) readVersions(ctx context.Context, name string) ([]agent.RuleVersion, error) {
@@ -151,7 +163,7 @@ func (h *ruleHandlers) readVersions(ctx context.Context, name string) ([]agent.R
 
 // RuleText is what a request says about a rule.
 type RuleText struct {
-	Agents   []string    `json:"agents,omitempty" doc:"Names of agents, in which * stands for any characters. Omitted or empty: all."`
+	Agents   []string    `json:"agents,omitempty" doc:"Names of agents, in which * stands for any characters. Omitted: all. An empty list is refused."`
 	Skills   []string    `json:"skills,omitempty" doc:"Likewise, of skills."`
 	Tools    []string    `json:"tools,omitempty" doc:"Likewise, of tools, as their server calls them."`
 	When     string      `json:"when,omitempty" doc:"The condition, in CEL. Omitted: it holds for every call."`
@@ -166,7 +178,7 @@ type RuleText struct {
 func (r *RuleText) spec(name string) rule.Spec {
 	return rule.Spec{
 		Name: name, Agents: r.Agents, Skills: r.Skills, Tools: r.Tools, When: r.When,
-		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk, Grants: r.Grants, Policy: r.Policy,
+		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk, Policy: r.Policy, Grants: r.Grants,
 	}
 }
 

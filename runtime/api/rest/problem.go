@@ -28,6 +28,8 @@ const (
 	CodeExpired          = "expired"         // the deadline passed
 	CodeSelfApproval     = "self_approval"
 	CodeOwnEdit          = "own_edit"
+	CodeOutsideLimit     = "outside_limit"  // of the reviewer's role
+	CodeChangeWaits      = "change_waits"   // for a second operator
 	CodeVoted            = "voted"          // the person, or one who may be the same, has voted
 	CodeNotAsked         = "not_asked"      // the policy of the call does not ask the person
 	CodePolicyChanged    = "policy_changed" // the policy of the call is not the one that was shown
@@ -62,6 +64,8 @@ type Problem struct {
 	// Of already_decided and expired.
 	ApprovalStatus string    `json:"approval_status,omitempty" doc:"The current status of the approval."`
 	Decision       *Decision `json:"decision,omitempty" doc:"The decision."`
+
+	Change string `json:"change,omitempty" doc:"Of change_waits (202): the id of the change that waits for a second operator. What it changes is as before, except that a new skill is registered without what loosens."`
 
 	headers http.Header
 }

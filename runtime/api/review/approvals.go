@@ -54,8 +54,9 @@ type Approval struct {
 	ApprovedUntil   *time.Time       `json:"approved_until" doc:"The deadline for sending the approved call. Null: it is not approved."`
 	Decision        *rest.Decision   `json:"decision" doc:"Null while it is pending."`
 	Team            *string          `json:"team" doc:"The team whose queue it is in first; null: all teams."`
-	EscalateTo      *string          `json:"escalate_to" doc:"The team that is notified at half of the deadline."`
-	EscalatedAt     *time.Time       `json:"escalated_at"`
+	EscalateTo      *string          `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: none, or escalation has its steps."`
+	EscalatedAt     *time.Time       `json:"escalated_at" doc:"When the first step was taken."`
+	Escalation      []Step           `json:"escalation" nullable:"false" doc:"The steps by which more teams and people are asked while it is pending."`
 	Edited          bool             `json:"edited" doc:"A reviewer changed the arguments; the original ones are the call's submitted_arguments."`
 	Edit            *Edit            `json:"edit" doc:"The edit that waits for a second reviewer or was approved by one; null: none."`
 	Reviewers       *bool            `json:"reviewers" doc:"Whether any reviewer may decide it. Only for a pending approval that is fetched by id; otherwise null."`
@@ -99,11 +100,27 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 		Principal: rest.OrNull(names.NameOf(w.Call.PrincipalID)), PrincipalPerson: names.RefOf(w.Call.PrincipalID), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
 		ApprovedUntil: rest.UTCOrNull(w.Approval.ApprovedUntil),
 		Decision:      rest.NewDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Rules: appliedRules(w.Call.Rules), Partial: w.Call.Partial,
-		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt),
+		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt), Escalation: newSteps(&w.Approval),
 		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{}, Evidence: []Evidence{},
 		Claim: newClaim(&w.Approval, names), CommentCount: w.Approval.Comments, Comments: []Comment{},
 		Policies: []CallPolicy{}, Votes: []Vote{}, BrokeGlass: w.Approval.BrokeGlass, GlassReview: newGlassReview(&w.Approval, names),
 	}
+}
+
+// Step is a step of an approval's escalation.
+type Step struct {
+	Teams  []string  `json:"teams" nullable:"false"`
+	People []string  `json:"people" nullable:"false" doc:"As operators wrote them: e-mail addresses, names or ids."`
+	At     time.Time `json:"at" doc:"When it was taken, or will be if the call is still pending."`
+	Taken  bool      `json:"taken"`
+}
+
+func newSteps(a *approval.Approval) []Step {
+	steps := []Step{}
+	for _, s := range a.Plan() {
+		steps = append(steps, Step{Teams: rest.OrEmpty(s.Teams), People: rest.OrEmpty(s.People), At: s.At.UTC(), Taken: s.Taken})
+	}
+	return steps
 }
 
 func newGlassReview(a *approval.Approval, names rest.PersonNames) *GlassReview {
@@ -204,7 +221,7 @@ func (h *approvalHandlers) getApproval(ctx context.Context, input *rest.ByID) (*
 	if err != nil || waiting.Approval.Status != approval.Pending {
 		return answer, err
 	}
-	someone, err := h.calls.HasReviewer(ctx, &waiting.Call)
+	someone, err := h.calls.HasReviewer(ctx, &waiting.Approval)
 	if err != nil {
 		return nil, err
 	}

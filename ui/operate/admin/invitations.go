@@ -25,6 +25,7 @@ func (h *InvitationHandler) Invite(w http.ResponseWriter, r *http.Request) {
 		Reviewer: slices.Contains(roles, identity.Reviewer), Operator: slices.Contains(roles, identity.Operator),
 	}
 	wanted := identity.NewInvitation{Name: form.Name, Issuer: form.Issuer, Roles: roles, Agents: splitList(form.Agents)}
+	wanted.Limit, form.Limit = readLimit(posted)
 	if strings.Contains(form.Account, "@") {
 		wanted.Email = form.Account
 	} else {
@@ -41,13 +42,18 @@ func (h *InvitationHandler) Invite(w http.ResponseWriter, r *http.Request) {
 		h.members.answerWithMembers(w, r, http.StatusUnprocessableEntity, form)
 		return
 	}
+	if errors.Is(err, identity.ErrBothRoles) {
+		form.Error = text.MemberBothRoles()
+		h.members.answerWithMembers(w, r, http.StatusUnprocessableEntity, form)
+		return
+	}
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
 	page := h.Page(r, view.SectionMembers, text.InvitationTitle(), approval.Pulse{Now: h.Now()})
 	h.Render(w, r, http.StatusOK, MadeInvitationPage(page, MadeInvitation{
-		Name: made.Name, Link: identity.InvitationURL(h.publicURL, secret), Ends: made.ExpiresAt, Verified: made.Issuer != "",
+		Name: made.Name, Link: identity.InvitationURL(h.publicURL, secret), Ends: made.ExpiresAt, Verified: made.Issuer != "", Waits: made.Waits,
 	}))
 }
 

@@ -20,8 +20,9 @@ type Members struct {
 
 // InvitationRow is an open invitation.
 type InvitationRow struct {
-	ID, Name, For, Issuer, Roles, By string
-	Ends                             time.Time
+	ID, Name, For, Issuer, By string
+	Roles                     text.Message
+	Ends                      time.Time
 }
 
 // NewInvitation is the form that makes an invitation.
@@ -32,6 +33,7 @@ type NewInvitation struct {
 	Issuers            []string // to choose from; empty: no provider verifies people
 	Reviewer, Operator bool
 	Agents             string // with commas
+	Limit              Limit
 	Known              string // URL of the member who has the name
 	Error              text.Message
 }
@@ -41,6 +43,7 @@ type MadeInvitation struct {
 	Name, Link string
 	Ends       time.Time
 	Verified   bool // an identity provider verifies the person
+	Waits      bool // for a second operator
 }
 
 // MemberRow is a person in the list.
@@ -80,16 +83,22 @@ type Member struct {
 // Grant is the form of the roles and teams that operators grant.
 type Grant struct {
 	Reviewer, Operator bool
-	Teams              string   // with commas
+	Teams              string // with commas
+	Limit              Limit
 	WasRoles, WasTeams []string // when the form was shown
 	Error              text.Message
 }
+
+// Limit is the part of a form with the calls that a reviewer may decide, each list with commas.
+type Limit struct{ Teams, Skills, Agents string }
+
+func (l Limit) isSet() bool { return l != Limit{} }
 
 // TokenRow is a personal token, without its secret.
 type TokenRow struct {
 	ID      string
 	Hint    string
-	Roles   string
+	Roles   text.Message
 	Agents  text.Message
 	Created time.Time
 	Ends    time.Time

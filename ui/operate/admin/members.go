@@ -39,6 +39,12 @@ func readRoles(form url.Values) []identity.Role {
 	return roles
 }
 
+// readLimit returns the limit of a form, and as it was typed.
+func readLimit(form url.Values) (*identity.Limit, Limit) {
+	typed := Limit{Teams: form.Get("limit-teams"), Skills: form.Get("limit-skills"), Agents: form.Get("limit-agents")}
+	return &identity.Limit{Teams: splitList(typed.Teams), Skills: splitList(typed.Skills), Agents: splitList(typed.Agents)}, typed
+}
+
 // redirectToMember leads back to a person's page.
 func redirectToMember(w http.ResponseWriter, r *http.Request, id uuid.UUID, done shell.Done) {
 	shell.RedirectDone(w, r, present.MemberURL(id), done)
@@ -57,6 +63,8 @@ func (h *MemberHandler) changeMember(w http.ResponseWriter, r *http.Request, m i
 		h.answerWithNewGrants(w, r, keep)
 	case errors.Is(err, identity.ErrLastOperator):
 		h.refuseChange(w, r, http.StatusConflict, m, text.MemberLastOperator())
+	case errors.Is(err, identity.ErrBothRoles):
+		h.refuseChange(w, r, http.StatusForbidden, m, text.MemberBothRoles())
 	case errors.Is(err, identity.ErrSelfGrant):
 		h.refuseChange(w, r, http.StatusForbidden, m, text.MemberSelfGrant())
 	case errors.Is(err, identity.ErrSelf):
@@ -81,7 +89,8 @@ func (h *MemberHandler) GrantMember(w http.ResponseWriter, r *http.Request) {
 	}
 	roles, typed := readRoles(r.PostForm), r.PostForm.Get("teams")
 	teams := splitList(typed)
-	change := identity.MemberChange{Roles: &roles, Teams: &teams}
+	limit, typedLimit := readLimit(r.PostForm)
+	change := identity.MemberChange{Roles: &roles, Teams: &teams, Limit: limit}
 	if r.PostForm.Has("was") {
 		change.Was = &identity.Grants{Teams: r.PostForm["was-team"]}
 		for _, role := range r.PostForm["was-role"] {
@@ -89,7 +98,7 @@ func (h *MemberHandler) GrantMember(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.changeMember(w, r, m, change, shell.RolesSaved, func(v *Member, complaint text.Message) {
-		v.Grant.Teams, v.Grant.Error = typed, complaint
+		v.Grant.Teams, v.Grant.Error, v.Grant.Limit = typed, complaint, typedLimit
 		v.Grant.Reviewer, v.Grant.Operator = slices.Contains(roles, identity.Reviewer), slices.Contains(roles, identity.Operator)
 	})
 }
@@ -105,7 +114,7 @@ func (h *MemberHandler) answerWithNewGrants(w http.ResponseWriter, r *http.Reque
 		keep(v, text.Message{})
 		v.Notice = &view.Notice{
 			Level: view.Warn, Title: text.MemberGrantChanged(),
-			Text: text.MemberGrantNow(valueOrNone(present.RoleList(m.GrantedRoles)), valueOrNone(strings.Join(m.GrantedTeams, ", "))),
+			Text: text.MemberGrantNow(orNone(present.RoleList(m.GrantedRoles)), valueOrNone(strings.Join(m.GrantedTeams, ", "))),
 		}
 	})
 }

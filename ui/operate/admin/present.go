@@ -30,7 +30,7 @@ func memberRoles(m *identity.Member) []identity.Role {
 // listRoles returns all roles of a person and marks those that only a credential gives.
 func listRoles(m *identity.Member) text.Message {
 	own := memberRoles(m)
-	roles := text.Literal(present.RoleList(own))
+	roles := present.RoleList(own)
 	extra := slices.DeleteFunc(slices.Clone(m.CredentialRoles), func(role identity.Role) bool { return slices.Contains(own, role) })
 	if len(extra) == 0 {
 		return roles
@@ -38,13 +38,16 @@ func listRoles(m *identity.Member) text.Message {
 	return text.Join(", ", roles, text.MemberRolesByCredential(present.RoleList(extra)))
 }
 
-// valueOrNone returns a value from outside, or "none".
-func valueOrNone(value string) text.Message {
-	if value == "" {
+// orNone returns a message, or "none".
+func orNone(m text.Message) text.Message {
+	if m.IsZero() {
 		return text.MemberNobody()
 	}
-	return text.Literal(value)
+	return m
 }
+
+// valueOrNone returns a value from outside, or "none".
+func valueOrNone(value string) text.Message { return orNone(text.Literal(value)) }
 
 func memberState(m *identity.Member) view.Badge {
 	switch {
@@ -66,7 +69,7 @@ func presentMember(m *identity.Member, reader identity.Access) Member {
 		},
 		Grant: Grant{
 			Reviewer: slices.Contains(m.GrantedRoles, identity.Reviewer), Operator: slices.Contains(m.GrantedRoles, identity.Operator),
-			Teams: strings.Join(m.GrantedTeams, ", "), WasTeams: m.GrantedTeams,
+			Teams: strings.Join(m.GrantedTeams, ", "), WasTeams: m.GrantedTeams, Limit: presentLimit(m.Limit),
 		},
 		New: NewToken{Action: present.MemberURL(m.ID) + "/tokens#tokens", Reviewer: reader.Has(identity.Reviewer), Operator: true},
 	}
@@ -83,13 +86,23 @@ func presentMember(m *identity.Member, reader identity.Access) Member {
 	if m.BlockedAt != nil {
 		shown.Facts = append(shown.Facts, view.Fact{Name: text.MemberBlocked(), Time: m.BlockedAt})
 	}
+	if m.LostRole != "" {
+		shown.Notice = &view.Notice{Level: view.Warn, Standing: true, Title: text.MemberLostRole(string(m.LostRole)), Text: text.MemberLostRoleNote()}
+	}
 	if m.Issuer != identity.LocalIssuer {
 		shown.Claimed = []view.Fact{
-			{Name: text.MemberRoles(), Text: valueOrNone(present.RoleList(m.ClaimedRoles))},
+			{Name: text.MemberRoles(), Text: orNone(present.RoleList(m.ClaimedRoles))},
 			{Name: text.MemberTeams(), Text: valueOrNone(strings.Join(m.ClaimedTeams, ", "))},
 		}
 	}
 	return shown
+}
+
+func presentLimit(l *identity.Limit) Limit {
+	if l == nil {
+		return Limit{}
+	}
+	return Limit{Teams: strings.Join(l.Teams, ", "), Skills: strings.Join(l.Skills, ", "), Agents: strings.Join(l.Agents, ", ")}
 }
 
 // presentSessions shows sessions; current is the reader's.

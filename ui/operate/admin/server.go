@@ -20,6 +20,9 @@ type Server struct {
 	StdioFromDashboard bool     // operators may set them in the dashboard
 	StdioAllow         []string // the commands that they may run
 	AllowSelfApproval  bool
+	DualControl        bool // changes that loosen wait for a second operator
+	SeparateRoles      bool // operator and reviewer are never one person
+	TokensOff          bool // people have no personal tokens
 	TrustedHosts       []string
 	Ages               lifetime.Ages // how long records are kept
 }
@@ -48,6 +51,9 @@ func (h *SettingsHandler) describeServer(ctx context.Context) ([]view.Fact, erro
 		{Name: text.SettingsDatabase(), Text: database},
 		{Name: text.SettingsPrograms(), Text: describePrograms(s)},
 		{Name: text.SettingsSelfApproval(), Text: selfApproval},
+		{Name: text.SettingsDualControl(), Text: either(s.DualControl, text.SettingsDualControlOn(), text.SettingsDualControlOff())},
+		{Name: text.SettingsSeparateRoles(), Text: either(s.SeparateRoles, text.SettingsRolesSeparate(), text.SettingsRolesTogether())},
+		{Name: text.SettingsPersonTokens(), Text: either(s.TokensOff, text.SettingsPersonTokensOff(), text.SettingsPersonTokensOn())},
 		{Name: text.SettingsHighRisk(), Text: text.SettingsHighRiskProof(present.DurationWords(h.proofAge))},
 		{Name: text.SettingsTrustedHosts(), Text: trusted},
 		{Name: text.SettingsKeepContent(), Text: describeAge(s.Ages.Content)},
@@ -65,6 +71,13 @@ func (h *SettingsHandler) describeServer(ctx context.Context) ([]view.Fact, erro
 		list = append(list, view.Fact{Name: name, Time: &instances[i].StartedAt})
 	}
 	return list, nil
+}
+
+func either(on bool, yes, no text.Message) text.Message {
+	if on {
+		return yes
+	}
+	return no
 }
 
 func describeAge(age time.Duration) text.Message {

@@ -113,7 +113,7 @@ func describePerson(access identity.Access) []view.Fact {
 		teams = text.Literal(strings.Join(access.Person.Teams, ", "))
 	}
 	return append(facts,
-		view.Fact{Name: text.SettingsRoles(), Text: text.Literal(present.RoleList(access.Roles))},
+		view.Fact{Name: text.SettingsRoles(), Text: present.RoleList(access.Roles)},
 		view.Fact{Name: text.SettingsTeams(), Text: teams},
 	)
 }

@@ -28,6 +28,10 @@ func (h *tokenPages) makeToken(w http.ResponseWriter, r *http.Request, complain 
 		form.Error = text.Literal(invalid.Error())
 		complain(form)
 		return
+	case errors.Is(err, identity.ErrTokensOff):
+		form.Error = text.TokenOff()
+		complain(form)
+		return
 	case errors.Is(err, identity.ErrBootstrap):
 		form.Error = text.TokenBootstrap()
 		complain(form)

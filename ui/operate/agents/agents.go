@@ -127,7 +127,7 @@ func (h *Handler) ShowAgent(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) agentPage(r *http.Request, a *agent.Agent) (Agent, error) {
 	by := "?" + url.Values{"agent": {a.Name}}.Encode()
 	v := Agent{
-		URL: present.AgentURL(a.ID), Name: a.Name, Team: a.Team, EscalateTo: a.EscalateTo, MayEdit: shell.MayEdit(r),
+		URL: present.AgentURL(a.ID), Name: a.Name, Team: a.Team, EscalateTo: present.EscalationNames(a.EscalateTo, a.Escalation), MayEdit: shell.MayEdit(r),
 		Connect: h.describeConnecting(a.Name, keyPlaceholder), Facts: agentFacts(a), CallsURL: "/calls" + by, Conversations: "/conversations" + by,
 		Notice: agentNotice(r.URL.Query().Get("done")),
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -16,6 +17,7 @@ import (
 // agentForm is the form of an agent.
 type agentForm struct {
 	name, instructions, waitBudget, team, escalateTo string
+	escalation                                       string // one step in a line
 	endpoint                                         endpointForm
 	model                                            modelForm
 }
@@ -23,7 +25,7 @@ type agentForm struct {
 func (h *Handler) formOfAgent(r *http.Request, a *agent.Agent) (agentForm, error) {
 	f := agentForm{
 		name: a.Name, instructions: a.Instructions, waitBudget: present.DurationWords(a.WaitBudget), team: a.Team, escalateTo: a.EscalateTo,
-		endpoint: formOfEndpoint(a), model: formOfModel(a),
+		escalation: approval.FormatEscalation(a.Escalation), endpoint: formOfEndpoint(a), model: formOfModel(a),
 	}
 	stored, err := h.agents.Model(r.Context(), a.ID)
 	f.model.keyed = stored != nil && stored.APIKey != ""
@@ -33,7 +35,7 @@ func (h *Handler) formOfAgent(r *http.Request, a *agent.Agent) (agentForm, error
 func readAgentForm(r *http.Request, before agentForm) agentForm {
 	f := agentForm{
 		name: before.name, instructions: shell.Text(r, "instructions"), waitBudget: shell.Line(r, "wait_budget"),
-		team: shell.Line(r, "team"), escalateTo: shell.Line(r, "escalate_to"),
+		team: shell.Line(r, "team"), escalateTo: shell.Line(r, "escalate_to"), escalation: shell.Text(r, "escalation"),
 		endpoint: readEndpointForm(r), model: readModelForm(r, before.model.keyed),
 	}
 	if before.name == "" {
@@ -59,7 +61,7 @@ func (f *agentForm) fields(fresh bool) []view.FormPart {
 			Name: "instructions", Label: text.AgentInstructions(), Kind: view.FieldArea, Value: f.instructions, Rows: 5,
 			Hint: text.AgentInstructionsHint(),
 		})
-	return []view.FormPart{part, f.endpoint.part(), shell.AttentionPart(f.team, f.escalateTo, text.FormAgentTeamHint()), f.model.part()}
+	return []view.FormPart{part, f.endpoint.part(), shell.AttentionPart(f.team, f.escalateTo, f.escalation, text.FormAgentTeamHint()), f.model.part()}
 }
 
 // NewAgent asks for a new agent.
@@ -82,7 +84,7 @@ func (h *Handler) CreateAgent(w http.ResponseWriter, r *http.Request) {
 	var wrong shell.Faults
 	spec := agent.AgentSpec{
 		Name: f.name, Instructions: f.instructions, WaitBudget: wrong.Duration("wait_budget", f.waitBudget),
-		Team: f.team, EscalateTo: f.escalateTo, ErrorStyle: f.endpoint.errorStyle, Plans: f.endpoint.plans,
+		Team: f.team, EscalateTo: f.escalateTo, Escalation: wrong.Escalation("escalation", f.escalation), ErrorStyle: f.endpoint.errorStyle, Plans: f.endpoint.plans,
 		ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout), Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
 	}
 	if m := f.model.readSpec(&wrong); *m != (agent.ModelSpec{}) {
@@ -145,8 +147,9 @@ func (h *Handler) SaveAgent(w http.ResponseWriter, r *http.Request) {
 	var wrong shell.Faults
 	patch := agent.AgentPatch{
 		Instructions: &f.instructions, WaitBudget: wrong.Duration("wait_budget", f.waitBudget),
-		Team: &f.team, EscalateTo: &f.escalateTo, Model: f.model.readSpec(&wrong), Revision: shell.RevisionOf(r),
-		ErrorStyle: &f.endpoint.errorStyle, Plans: &f.endpoint.plans, ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout), Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
+		Team: &f.team, EscalateTo: &f.escalateTo, Escalation: new(wrong.Escalation("escalation", f.escalation)), Model: f.model.readSpec(&wrong), Revision: shell.RevisionOf(r),
+		ErrorStyle: &f.endpoint.errorStyle, Plans: &f.endpoint.plans, ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout),
+		Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
 	}
 	h.Submit(w, r, wrong, func(known shell.Faults) (string, error) {
 		_, err := h.agents.UpdateAgent(r.Context(), shell.Actor(r), a.ID, patch, known...)

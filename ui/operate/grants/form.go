@@ -32,6 +32,7 @@ type grantForm struct {
 	wrong     shell.Faults
 	hidden    []bool // arguments whose values are secrets
 	untouched bool   // it is shown for the first time
+	filled    bool   // with a suggestion
 }
 
 // readGrant reads the call of a form, and what was chosen.
@@ -58,7 +59,12 @@ func (h *Handler) readGrant(r *http.Request) (*grantForm, error) {
 		f.hidden = append(f.hidden, isSecret(secrets[id], p.Argument, p.Value))
 	}
 	if f.untouched {
-		return f, nil
+		s, found, err := h.readSuggestion(r)
+		if found && s.CallID == id {
+			f.fillIn(&s)
+			f.filled = true
+		}
+		return f, err
 	}
 	if asked := f.wrong.Duration("time", shell.Line(r, "time")); asked != nil {
 		f.time = time.Duration(*asked)
@@ -146,7 +152,7 @@ func choiceWords(m *grant.Matcher) text.Message {
 // preview says what the chosen grant would allow.
 func (h *Handler) preview(r *http.Request, f *grantForm) (Preview, shell.Faults, error) {
 	p := f.plain
-	if !f.untouched {
+	if !f.untouched || f.filled {
 		var err error
 		p, err = h.calls.PreviewGrant(r.Context(), shell.Actor(r).ID, f.request())
 		if faults, ok := shell.FaultsOf(err); ok {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -62,7 +64,8 @@ func ExplainError(_ *http.Request, err error) (status int, n view.Notice, ok boo
 
 // ShowGrants lists the grants that count, or all.
 func (h *Handler) ShowGrants(w http.ResponseWriter, r *http.Request) {
-	l := List{All: r.URL.Query().Get("all") != ""}
+	access, _ := login.Access(r.Context())
+	l := List{All: r.URL.Query().Get("all") != "", Suggests: access.Has(identity.Operator)}
 	grants, err := h.agents.ListGrants(r.Context(), !l.All)
 	if err != nil {
 		h.Fail(w, r, err)
@@ -181,7 +184,9 @@ func (h *Handler) presentGrant(r *http.Request, g *agent.Grant) (Grant, error) {
 	}
 	v.Facts = []view.Fact{
 		from,
-		{Name: text.GrantsBy(), Text: text.Literal(v.By)}, {Name: text.GrantsAt(), Time: &g.GrantedAt}, {Name: text.GrantsEnds(), Time: &g.EndsAt},
+		{Name: text.GrantsBy(), Text: text.Literal(v.By)},
+		{Name: text.GrantsAt(), Time: &g.GrantedAt},
+		{Name: text.GrantsEnds(), Time: &g.EndsAt},
 	}
 	if g.Uses != nil {
 		v.Facts = append(v.Facts, view.Fact{Name: text.GrantsUses(), Text: text.GrantsUsesOf(int(g.Taken), int(*g.Uses))})
@@ -222,8 +227,8 @@ func isSecret(rules *secretfield.Rules, pointer string, value []byte) bool {
 // wrap returns a document with a value at a pointer.
 func wrap(pointer string, value []byte) []byte {
 	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i := len(names) - 1; i >= 0; i-- {
-		value = append(rawjson.AppendMember([]byte("{"), strings.NewReplacer("~1", "/", "~0", "~").Replace(names[i]), value), '}')
+	for _, name := range slices.Backward(names) {
+		value = append(rawjson.AppendMember([]byte("{"), strings.NewReplacer("~1", "/", "~0", "~").Replace(name), value), '}')
 	}
 	return value
 }

@@ -13,6 +13,24 @@ type List struct {
 	Rows   []Row
 	Review []Row // unused and wide ones
 	All    bool  // also those that no longer count
+	// Suggests: the reader may see suggested grants.
+	Suggests bool
+}
+
+// Suggestions is the page of suggested grants.
+type Suggestions struct {
+	List      []Suggested
+	Decisions int
+	Partly    bool // not all decisions of the time were read
+}
+
+// Suggested is one suggested grant.
+type Suggested struct {
+	Agent, Person, Tool string
+	URL                 string // of the form, filled in
+	Why                 text.Message
+	Last                time.Time // decision about a covered call
+	Arguments           []Argument
 }
 
 // Row is one grant in a list.

@@ -24,6 +24,7 @@ type ruleForm struct {
 	spec     rule.Spec
 	revision string       // of the rule that is edited
 	note     text.Message // beside the button
+	replay   *Replay      // nil: it was not replayed
 }
 
 func readForm(r *http.Request, of string) *ruleForm {
@@ -40,11 +41,15 @@ func readForm(r *http.Request, of string) *ruleForm {
 		Name: cmp.Or(of, shell.Clean(shell.Line(r, "name"))), Agents: names("agents"), Skills: names("skills"), Tools: names("tools"),
 		When: shell.Clean(shell.Text(r, "when")), Effect: rule.Effect(shell.Line(r, "effect")), Mode: rule.Mode(shell.Line(r, "mode")),
 		Message: shell.Clean(shell.Line(r, "message")), HighRisk: shell.Ticked(r, "high_risk"), Grants: shell.Ticked(r, "grants"),
+		Policy: shell.Clean(shell.Line(r, "policy")),
 	}}
 }
 
-// suggestions are names for the scope.
-type suggestions struct{ agents, skills, tools []string }
+// suggestions are names for the scope, and the field of the policy.
+type suggestions struct {
+	agents, skills, tools []string
+	policy                view.Field
+}
 
 func (h *Handler) readSuggestions(ctx context.Context, spec rule.Spec) (suggestions, error) {
 	var s suggestions
@@ -53,6 +58,9 @@ func (h *Handler) readSuggestions(ctx context.Context, spec rule.Spec) (suggesti
 		return s, err
 	}
 	if s.skills, err = h.suggest.SkillNames(ctx); err != nil {
+		return s, err
+	}
+	if s.policy, err = shell.ReadPolicyField(ctx, h.agents, spec.Policy, text.PoliciesFieldRuleHint()); err != nil {
 		return s, err
 	}
 	found, err := h.agents.CheckRule(ctx, rule.Spec{Skills: spec.Skills})
@@ -83,7 +91,7 @@ func (f *ruleForm) listParts(suggest suggestions, checked Checked) []view.FormPa
 		view.Field{Name: "tools", Label: text.RulesTools(), Kind: view.FieldList, Choices: listChoices(f.spec.Tools, suggest.tools)})
 	when := view.FormPart{Title: text.RulesCondition(), Fields: []view.Field{{
 		Name: "when", Label: text.RulesCondition(), Kind: view.FieldArea, Value: f.spec.When, Code: true, Rows: 4, Example: `args.amount <= 100.0 && args.currency == "EUR"`,
-		Hint: text.RulesConditionHint(), Below: checkedPart(checked), Invalid: len(checked.Problems) > 0,
+		Hint: text.RulesConditionHint(), Below: checkedPart(checked), Invalid: len(checked.Problems) > 0, Complete: wordsID,
 	}}}
 	effects := []view.Choice{
 		{Value: string(rule.Park), Word: text.RulesEffectPark()}, {Value: string(rule.Allow), Word: text.RulesEffectAllow()}, {Value: string(rule.Deny), Word: text.RulesEffectDeny()},
@@ -91,8 +99,11 @@ func (f *ruleForm) listParts(suggest suggestions, checked Checked) []view.FormPa
 	modes := []view.Choice{
 		{Value: string(rule.Enforce), Word: text.RulesModeEnforce()}, {Value: string(rule.Shadow), Word: text.RulesModeShadow()}, {Value: string(rule.Off), Word: text.RulesModeOff()},
 	}
+	policy := suggest.policy
+	policy.Value = f.spec.Policy
 	does := view.FormPart{Title: text.RulesEffect(), Fields: []view.Field{
 		{Name: "effect", Label: text.RulesEffect(), Kind: view.FieldSelect, Value: string(f.spec.Effect), Choices: effects, Required: true, Hint: text.RulesEffectHint()},
+		policy,
 		{Name: "mode", Label: text.RulesMode(), Kind: view.FieldSelect, Value: string(f.spec.Mode), Choices: modes, Required: true, Hint: text.RulesModeHint()},
 		{Name: "message", Label: text.RulesMessage(), Kind: view.FieldLine, Value: f.spec.Message, Hint: text.RulesMessageHint()},
 		{Name: "high_risk", Label: text.RulesHighRisk(), Kind: view.FieldCheck, On: f.spec.HighRisk, Hint: text.RulesHighRiskHint()},
@@ -100,6 +111,9 @@ func (f *ruleForm) listParts(suggest suggestions, checked Checked) []view.FormPa
 	}}
 	return []view.FormPart{first, when, does}
 }
+
+// wordsID is the ID of the list of words that complete a condition.
+const wordsID = "f-when-words"
 
 // listChoices returns the names of a list, and those that it suggests.
 func listChoices(names, suggested []string) []view.Choice {
@@ -133,6 +147,13 @@ func (h *Handler) answerWithForm(w http.ResponseWriter, r *http.Request, status 
 	form := view.Form{
 		Name: "rule-form", Action: "/rules/new", Send: text.RulesCreateNow(), Cancel: listURL, Revision: f.revision, Note: f.note,
 		Check: &view.FormCheck{URL: "/rules/check", Label: text.RulesCheck(), Field: "when"}, Parts: f.listParts(suggest, checked),
+		Buttons: []view.FormButton{{Name: "replay", URL: "/rules/replay", Label: text.RulesReplay()}},
+	}
+	if f.replay != nil {
+		form.Lead = replayPart(*f.replay)
+	}
+	if form.Note.IsZero() {
+		form.Note = text.RulesReplayHelp()
 	}
 	crumbs, title := []view.Crumb{{URL: listURL, Word: text.RulesTitle()}, {Word: text.RulesCreate()}}, text.RulesCreate()
 	if f.of != "" {
@@ -246,16 +267,43 @@ func (h *Handler) CheckRule(w http.ResponseWriter, r *http.Request) {
 	h.Render(w, r, http.StatusOK, checkedPart(checked))
 }
 
+// ReplayRule judges recorded calls by the rule of a form, and shows the form again with those that would have got another verdict. It saves nothing.
+func (h *Handler) ReplayRule(w http.ResponseWriter, r *http.Request) {
+	f := readForm(r, shell.Clean(shell.Line(r, "rule")))
+	spec := f.spec
+	if spec.Name == "" {
+		spec.Name = unnamed
+	}
+	if err := h.agents.CheckSpec(spec); err != nil {
+		if wrong, ok := shell.FaultsOf(err); ok {
+			h.answerWithForm(w, r, http.StatusUnprocessableEntity, f, wrong, nil)
+		} else {
+			h.Fail(w, r, err)
+		}
+		return
+	}
+	found, err := h.calls.ReplayRule(r.Context(), spec)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	f.replay = presentReplay(&found)
+	h.answerWithForm(w, r, http.StatusOK, f, nil, nil)
+}
+
+// unnamed is the name of a rule that has none yet.
+const unnamed = "new"
+
 // check compares a condition with the tools in scope. It returns the faults of an invalid scope, which has no result.
 func (h *Handler) check(ctx context.Context, spec rule.Spec) (Checked, shell.Faults, error) {
 	found, err := h.agents.CheckRule(ctx, spec)
 	if wrong, ok := shell.FaultsOf(err); ok {
 		return Checked{}, wrong, nil
 	}
-	return presentCheck(&found, spec.When != ""), nil, err
+	return presentCheck(&found, spec.When), nil, err
 }
 
-func presentCheck(found *agent.RuleCheck, conditional bool) Checked {
+func presentCheck(found *agent.RuleCheck, when string) Checked {
 	var c Checked
 	for _, p := range found.Problems {
 		c.Problems = append(c.Problems, describeProblem(p))
@@ -285,14 +333,17 @@ func presentCheck(found *agent.RuleCheck, conditional bool) Checked {
 	}
 	switch n := len(found.Tools); {
 	case len(c.Problems) > 0:
-	case !conditional:
+	case when == "":
 		c.Verdict = text.RulesCovers(n)
 	case n == 0:
 		c.Verdict = text.RulesFitsNone()
 	default:
 		c.Verdict = text.RulesFits(n)
 	}
-	c.Title, c.Fields = text.RulesFields(len(found.Tools)), listFields(found.Tools)
+	if len(c.Problems) == 0 && when != "" {
+		c.Says = present.DescribeCondition(when)
+	}
+	c.Title, c.Fields, c.Functions = text.RulesFields(len(found.Tools)), listFields(found.Tools), present.ListFunctions()
 	c.Open = len(c.Fields) <= fewFields
 	return c
 }
@@ -305,7 +356,7 @@ const (
 // listFields returns the fields of the tools in scope, those of most tools first, and those of every call.
 func listFields(tools []agent.ToolCheck) []Field {
 	type key struct{ path, kind string }
-	count, first := map[key]int{}, map[key]int{}
+	count, first, values := map[key]int{}, map[key]int{}, map[key][]string{}
 	var keys []key
 	for _, t := range tools {
 		for _, f := range t.Fields {
@@ -313,12 +364,17 @@ func listFields(tools []agent.ToolCheck) []Field {
 			if count[k]++; count[k] == 1 {
 				first[k], keys = len(keys), append(keys, k)
 			}
+			for _, value := range f.Values {
+				if !slices.Contains(values[k], value) {
+					values[k] = append(values[k], value)
+				}
+			}
 		}
 	}
 	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(first[a], first[b])) })
 	var list []Field
 	for _, k := range keys[:min(len(keys), maxFields)] {
-		f := Field{Path: k.path, Type: k.kind, Tools: text.RulesToolCount(count[k])}
+		f := Field{Path: k.path, Type: k.kind, Values: values[k], Tools: text.RulesToolCount(count[k])}
 		if count[k] == len(tools) {
 			f.Tools = text.RulesFieldOfAll()
 		}
@@ -331,5 +387,5 @@ func listFields(tools []agent.ToolCheck) []Field {
 }
 
 func describeProblem(p condition.Problem) text.Message {
-	return text.RulesProblemAt(p.Line, p.Column, p.Message)
+	return text.RulesProblemAt(p.Line, p.Column, text.Fault(p.Message))
 }

@@ -1,4 +1,5 @@
 // Package rules owns the pages about operators' rules: their list, the form that checks a condition while it is typed, and their versions.
+// It also owns those about the approval policies that rules ask for.
 package rules
 
 import (
@@ -8,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -18,24 +20,26 @@ import (
 
 // Config is required in full.
 type Config struct {
-	Shell   *shell.Shell
-	Agents  *agent.Service
-	Calls   *call.Service
-	Suggest *shell.Suggester
+	Shell    *shell.Shell
+	Agents   *agent.Service
+	Calls    *call.Service
+	Identity *identity.Service
+	Suggest  *shell.Suggester
 }
 
 // Handler shows and changes rules.
 type Handler struct {
 	*shell.Shell
 
-	agents  *agent.Service
-	calls   *call.Service
-	suggest *shell.Suggester
+	agents   *agent.Service
+	calls    *call.Service
+	identity *identity.Service
+	suggest  *shell.Suggester
 }
 
 // New makes the handler.
 func New(cfg Config) *Handler {
-	return &Handler{Shell: cfg.Shell, agents: cfg.Agents, calls: cfg.Calls, suggest: cfg.Suggest}
+	return &Handler{Shell: cfg.Shell, agents: cfg.Agents, calls: cfg.Calls, identity: cfg.Identity, suggest: cfg.Suggest}
 }
 
 const listURL = "/rules"
@@ -82,6 +86,9 @@ func (h *Handler) listRows(ctx context.Context) ([]Row, error) {
 			Name: v.Name, URL: present.RuleURL(v.Name), Scope: describeScope(v.Spec), When: joinLines(v.Spec.When), Badges: listBadges(v.Spec),
 			At: v.ChangedAt, By: present.PersonName(v.ChangedBy, names),
 		}
+		if v.Spec.When != "" {
+			rows[i].Says = present.DescribeCondition(v.Spec.When)
+		}
 		if n := misfits[v.Name]; n > 0 {
 			rows[i].Badges = append(rows[i].Badges, view.Badge{Word: text.RulesMisfits(n), Icon: "high", Level: view.Warn, Note: text.RulesMisfitsMeaning()})
 		}
@@ -118,6 +125,14 @@ func (h *Handler) ShowRule(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		v.addMisfits(found.Warnings(v.Name))
+	}
+	record, err := h.calls.ReadShadow(r.Context(), versions)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	if record != nil {
+		v.Shadow = presentShadow(record)
 	}
 	if r.Method == http.MethodGet && r.URL.Query().Get("done") == "saved" {
 		v.Notice = &view.Notice{Level: view.Good, Title: text.RulesDoneSaved(), Text: text.RulesDoneSavedNext()}

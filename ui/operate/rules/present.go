@@ -56,11 +56,14 @@ func presentRule(versions []agent.RuleVersion, names map[uuid.UUID]string, mayEd
 	if spec := newest.Spec; spec != nil {
 		v.Badges = listBadges(spec)
 		if spec.When != "" {
-			v.When = &hostile.Value{Head: hostile.ShowValue(spec.When)}
+			v.When, v.Says = &hostile.Value{Head: hostile.ShowValue(spec.When)}, present.DescribeCondition(spec.When)
 		}
 		v.Facts = []view.Fact{{Name: text.RulesScope(), Text: describeScope(spec)}}
 		if spec.Message != "" {
 			v.Facts = append(v.Facts, view.Fact{Name: text.RulesMessage(), Text: text.Literal(spec.Message)})
+		}
+		if spec.Policy != "" {
+			v.Facts = append(v.Facts, view.Fact{Name: text.PoliciesPolicy(), Text: text.Literal(spec.Policy), URL: present.PolicyURL(spec.Policy)})
 		}
 		v.Facts = append(v.Facts, view.Fact{Name: text.RulesRevision(), Text: text.Literal(formatRevision(newest.Revision))})
 	} else {
@@ -113,11 +116,17 @@ func encodeSpec(spec *rule.Spec) []byte {
 		Message  string      `json:"message,omitempty"`
 		HighRisk bool        `json:"high_risk,omitempty"`
 		Grants   bool        `json:"grants,omitempty"`
-	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk, spec.Grants}
+		Policy   string      `json:"policy,omitempty"`
+	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk, spec.Grants, spec.Policy}
+	return encodeFields(shown)
+}
+
+// encodeFields returns the fields of a version as JSON, for its comparison with another one.
+func encodeFields(fields any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(shown) //nolint:errchkjson // it has texts only
+	_ = encoder.Encode(fields) //nolint:errchkjson // it has texts only
 	return bytes.TrimSpace(b.Bytes())
 }
 

@@ -22,6 +22,11 @@ func (h *Handler) NewSkill(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) answerWithNewSkill(w http.ResponseWriter, r *http.Request, status int, f *skillForm, wrong shell.Faults) {
+	var err error
+	if f.policyChoice, err = shell.ReadPolicyField(r.Context(), h.agents, f.policy, text.PoliciesFieldSkillHint()); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	form := view.Form{
 		Name: "skill-form", Action: "/skills/new", Send: text.SkillFormRegister(), Cancel: "/skills", Parts: f.listParts(true, h.mayRunPrograms),
 		Note: text.SkillFormRegisterNote(),
@@ -60,6 +65,11 @@ func (h *Handler) EditSkill(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) answerWithSkillForm(w http.ResponseWriter, r *http.Request, status int, skill *agent.Skill, f *skillForm, wrong shell.Faults) {
+	var err error
+	if f.policyChoice, err = shell.ReadPolicyField(r.Context(), h.agents, f.policy, text.PoliciesFieldSkillHint()); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	base := present.SkillURL(skill.ID)
 	form := view.Form{
 		Name: "skill-form", Action: base + "/edit", Send: text.SkillFormSave(), Cancel: base, Revision: shell.RevisionText(skill.Revision),
@@ -69,6 +79,7 @@ func (h *Handler) answerWithSkillForm(w http.ResponseWriter, r *http.Request, st
 	}
 	if wrong.ShowIn(&form, f.secretTyped()); status == http.StatusConflict {
 		current := formOfSkill(skill)
+		current.policyChoice = f.policyChoice
 		shell.ShowConflict(&form, current.listParts(false, h.mayRunPrograms), f.secretTyped())
 	}
 	crumbs := []view.Crumb{{URL: "/skills", Word: text.SkillTitle()}, {URL: base, Word: text.Literal(skill.Name)}, {Word: text.SkillFormEdit()}}

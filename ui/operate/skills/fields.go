@@ -14,13 +14,13 @@ import (
 func (f *skillForm) listParts(fresh, commands bool) []view.FormPart {
 	if transport := tool.Transport(f.transport); transport.IsAPI() {
 		parts := f.api.listParts(transport, f.headers)
-		return append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, text.FormSkillTeamHint()), f.identityPart(), f.oauthPart(), f.idpPart())
+		return append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, f.escalation, text.FormSkillTeamHint()), f.identityPart(), f.oauthPart(), f.idpPart())
 	}
 	parts := []view.FormPart{f.serverPart(fresh, commands)}
 	if commands {
 		parts = append(parts, f.programPart())
 	}
-	parts = append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, text.FormSkillTeamHint()))
+	parts = append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, f.escalation, text.FormSkillTeamHint()))
 	if f.transport == string(tool.HTTP) || commands {
 		parts = append(parts, f.identityPart(), f.oauthPart(), f.idpPart())
 	}
@@ -83,6 +83,8 @@ func (f *skillForm) programPart() view.FormPart {
 }
 
 func (f *skillForm) approvalPart() view.FormPart {
+	policy := f.policyChoice
+	policy.Name, policy.Value = "policy", f.policy
 	return view.FormPart{Title: text.SkillFormApproval(), Fields: []view.Field{
 		{
 			Name: "auto_approve", Label: text.SkillFormAutoApprove(), Kind: view.FieldCheck, On: f.autoApprove,
@@ -92,6 +94,7 @@ func (f *skillForm) approvalPart() view.FormPart {
 			Name: "trust_new_tools", Label: text.SkillFormTrustNewTools(), Kind: view.FieldCheck, On: f.trustNewTools,
 			Hint: text.SkillFormTrustNewToolsHint(),
 		},
+		policy,
 		{
 			Name: "approval_timeout", Label: text.SkillFormApprovalTimeout(), Kind: view.FieldLine, Value: f.approvalTimeout, Required: true, Code: true,
 			Hint: text.SkillFormApprovalTimeoutHint(),

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // skillForm is the form of a skill. Its secrets are never sent to the browser.
@@ -18,9 +20,12 @@ type skillForm struct {
 	headers, env                  []shell.Pair
 	settingsForm
 	identity   agent.IdentityHeaders
+	escalation string // one step in a line
 	connection string
 	oauth      oauthForm
 	api        apiForm
+
+	policyChoice view.Field // of the policy, for the form that is shown
 }
 
 type oauthForm struct {
@@ -46,6 +51,7 @@ func formOfSkill(s *agent.Skill) skillForm {
 		runAs: s.RunAs, pathsRead: strings.Join(s.Paths.Read, "\n"), pathsWrite: strings.Join(s.Paths.Write, "\n"),
 		headers: keptPairs(s.HeaderNames), env: keptPairs(s.EnvNames),
 		settingsForm: formOfSettings(&s.SkillSettings), identity: s.IdentityHeaders, connection: agent.ConnectionShared, api: formOfAPI(s),
+		escalation: approval.FormatEscalation(s.Escalation),
 	}
 	if s.PerUser {
 		f.connection = agent.ConnectionPerUser
@@ -78,6 +84,7 @@ func readSkillForm(r *http.Request, before skillForm) skillForm {
 			Enabled: shell.Ticked(r, "identity_headers.enabled"), Agent: shell.Line(r, "identity_headers.agent"),
 			Call: shell.Line(r, "identity_headers.call"), Principal: shell.Line(r, "identity_headers.principal"),
 		},
+		escalation: shell.Text(r, "escalation"),
 		connection: shell.Line(r, "connection"),
 		oauth: oauthForm{
 			grant: shell.Line(r, "oauth.grant"), issuer: shell.Line(r, "oauth.issuer"), clientID: shell.Line(r, "oauth.client_id"),
@@ -131,7 +138,7 @@ func (f *skillForm) makeSpec(wrong *shell.Faults) agent.SkillSpec {
 	spec := agent.SkillSpec{
 		Name: f.name, Transport: tool.Transport(f.transport), URL: f.url, Command: f.splitCommand(), RunAs: f.runAs, Paths: new(f.splitPaths()),
 		Headers: givenValues(wrong.Given("headers", f.headers)), Env: givenValues(wrong.Given("env", f.env)),
-		IdentityHeaders: &f.identity, Connection: f.connection,
+		IdentityHeaders: &f.identity, Connection: f.connection, Escalation: wrong.Escalation("escalation", f.escalation),
 	}
 	f.fillSpec(&spec, wrong)
 	if o := f.oauth.makeSpec(); o != nil {
@@ -144,6 +151,7 @@ func (f *skillForm) makeSpec(wrong *shell.Faults) agent.SkillSpec {
 func (f *skillForm) makePatch(wrong *shell.Faults, before *agent.Skill, commands bool) agent.SkillPatch {
 	var patch agent.SkillPatch
 	f.fillPatch(&patch, wrong)
+	patch.Escalation = new(wrong.Escalation("escalation", f.escalation))
 	if before.Transport == tool.Stdio && !commands {
 		return patch
 	}

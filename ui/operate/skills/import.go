@@ -225,7 +225,7 @@ func (h *ImportHandler) SaveImport(w http.ResponseWriter, r *http.Request) {
 	if wrong, ok := shell.FaultsOf(err); ok {
 		var problems []view.FormProblem
 		for _, one := range wrong {
-			problems = append(problems, view.FormProblem{Text: text.FormUnknownInvalid(one.Name, one.Expected)})
+			problems = append(problems, view.FormProblem{Text: text.FormUnknownInvalid(one.Name, text.Fault(one.Expected))})
 		}
 		h.answerWithTrial(w, r, http.StatusUnprocessableEntity, i, &ImportTrial{Problems: problems})
 		return

@@ -95,10 +95,10 @@ func (h *ImportHandler) answerWithOperations(w http.ResponseWriter, r *http.Requ
 	}
 	v := i.presentOperations(found, s)
 	for _, one := range wrong {
-		problem := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, one.Expected)}
+		problem := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, text.Fault(one.Expected))}
 		if one.Name == v.Base.Name {
 			v.Base.Problem = text.Literal(one.Expected)
-			problem = view.FormProblem{Field: view.FieldID(v.Base.Name), Text: text.FormFieldInvalid(v.Base.Label, one.Expected)}
+			problem = view.FormProblem{Field: view.FieldID(v.Base.Name), Text: text.FormFieldInvalid(v.Base.Label, text.Fault(one.Expected))}
 		}
 		v.Problems = append(v.Problems, problem)
 	}

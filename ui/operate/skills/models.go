@@ -120,6 +120,7 @@ type ToolForm struct {
 	Revision string // of the skill
 	Ticks    ToolTicks
 	Now      *ToolTicks  // the stored values, if another person changed them; nil: the same as Ticks
+	Policy   view.Field  // the approval policy
 	Select   *view.Field // of HTTP APIs
 	Secrets  []SecretTick
 }

@@ -152,7 +152,7 @@ func (h *Handler) linksOfSkill(ctx context.Context, access identity.Access, own 
 func presentSkill(s *agent.Skill) Skill {
 	v := Skill{
 		URL: present.SkillURL(s.ID), Name: s.Name, Transport: describeTransport(s.Transport), Address: addressOf(s),
-		Team: s.Team, EscalateTo: s.EscalateTo, Health: healthBadge(s.Health), At: s.Health.ListedAt,
+		Team: s.Team, EscalateTo: present.EscalationNames(s.EscalateTo, s.Escalation), Health: healthBadge(s.Health), At: s.Health.ListedAt,
 	}
 	if s.Health.ErrorKind != "" {
 		v.Error = s.Health.Error
@@ -238,6 +238,9 @@ func skillFacts(s *agent.Skill) []view.Fact {
 		{Name: text.SkillFormResources(), Text: describeResources(s)},
 		{Name: text.SkillFormEdits(), Text: describeEdits(s)},
 		{Name: text.SkillQuestionsFact(), Text: describeQuestions(s)},
+	}
+	if s.Policy != "" {
+		list = append(list, view.Fact{Name: text.PoliciesField(), Text: text.Literal(s.Policy), URL: present.PolicyURL(s.Policy)})
 	}
 	list = append(list, apiFacts(s)...)
 	if connections.Connectable(s) {

@@ -87,6 +87,20 @@ func (h *ToolHandler) answerWithTool(w http.ResponseWriter, r *http.Request, sta
 	if v.Notice = n; n == nil {
 		v.Notice = t.presentDone(r.URL.Query().Get("done"))
 	}
+	if v.Settings != nil {
+		stored := t.skill.Tools[name].Policy
+		shown := stored
+		if sent != nil {
+			shown = sent.Policy
+		}
+		if v.Settings.Policy, err = shell.ReadPolicyField(r.Context(), h.agents, shown, text.PoliciesFieldToolHint()); err != nil {
+			h.Fail(w, r, err)
+			return
+		}
+		if shown != stored {
+			v.Settings.Policy.Now = &view.NowValue{Text: text.Literal(stored)}
+		}
+	}
 	if v.Settings != nil && sent != nil {
 		now := v.Settings.Ticks
 		v.Settings.Now, v.Settings.Ticks = &now, ticksOf(*sent)
@@ -213,6 +227,9 @@ func (t *toolPage) listFacts() []view.Fact {
 	if t.accepted != nil {
 		list = append(list, view.Fact{Name: text.SkillToolAcceptedPin(), Text: text.Literal(t.accepted.Pin().String()), Code: true})
 	}
+	if name := t.skill.PolicyOf(t.record.Name); name != "" {
+		list = append(list, view.Fact{Name: text.PoliciesField(), Text: text.Literal(name), URL: present.PolicyURL(name)})
+	}
 	if t.record.RemovedAt != nil {
 		list = append(list, view.Fact{Name: text.SkillToolRemovedAt(), Time: t.record.RemovedAt})
 	}
@@ -276,10 +293,11 @@ func staleNotice() *view.Notice {
 	}
 }
 
-// loosens reports whether settings need a recent sign-in: without the mark for high risk, approving the tool's calls needs none, grants may allow
-// its calls without an approval, and values that are not secret are shown to all who see its calls.
+// loosens reports whether settings need a recent sign-in: without the mark for high risk, approving the tool's calls needs none, with another
+// policy, other people may approve them, grants may allow its calls without an approval, and values that are not secret are shown to all who
+// see its calls.
 func loosens(before, after agent.ToolSettings) bool {
-	return before.Risk != "" && after.Risk == "" || !before.Grants && after.Grants ||
+	return before.Risk != "" && after.Risk == "" || before.Policy != "" && after.Policy != before.Policy || !before.Grants && after.Grants ||
 		slices.ContainsFunc(after.NotSecret, func(path string) bool { return !slices.Contains(before.NotSecret, path) })
 }
 
@@ -291,10 +309,13 @@ func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	sent := agent.ToolSettings{Idempotent: shell.Ticked(r, "idempotent"), Enabled: new(shell.Ticked(r, "enabled"))}
+	sent := agent.ToolSettings{Idempotent: shell.Ticked(r, "idempotent"), Enabled: new(shell.Ticked(r, "enabled")), Policy: shell.Clean(shell.Line(r, "policy"))}
 	sent.Grants = shell.Ticked(r, "grants")
 	if shell.Ticked(r, "high_risk") {
 		sent.Risk = agent.RiskHigh
+	}
+	if !r.PostForm.Has("policy") {
+		sent.Policy = t.skill.Tools[name].Policy
 	}
 	sent.NotSecret = append([]string{}, r.PostForm["not_secret"]...)
 	if loosens(t.skill.Tools[name], sent) && !h.login.Fresh(r, h.proofAge) {
@@ -302,7 +323,8 @@ func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	patch := agent.ToolPatch{
-		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, NotSecret: &sent.NotSecret, Grants: &sent.Grants, Revision: shell.RevisionOf(r),
+		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, NotSecret: &sent.NotSecret, Policy: &sent.Policy, Grants: &sent.Grants,
+		Revision: shell.RevisionOf(r),
 	}
 	if t.skill.Transport.IsAPI() {
 		sent.Select = strings.TrimSpace(shell.Text(r, "select"))

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -84,7 +85,7 @@ func keepView(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, cookie)
 }
 
-// ShowNext leads to the next call that the reader may decide, in the list that they opened last: after the call that the parameter "after"
+// ShowNext leads to the next call that the reader may decide and has not voted on, in the list that they opened last: after the call that the parameter "after"
 // names, or else from the beginning. Without any call, it leads to the list.
 func (h *Handler) ShowNext(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
@@ -94,9 +95,12 @@ func (h *Handler) ShowNext(w http.ResponseWriter, r *http.Request) {
 			view = keepViewParams(query)
 		}
 	}
-	filter := readFilter(view, access)
-	filter.Limit = nextWindow
-	var err error
+	filter, err := h.readFilter(r.Context(), view, access)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	filter.Limit, filter.Unvoted = nextWindow, access.Person.ID
 	if filter.After, err = h.findPlace(r, filter); err != nil {
 		h.Fail(w, r, err)
 		return
@@ -141,10 +145,11 @@ func (h *Handler) findNext(ctx context.Context, f approval.QueueFilter, person u
 	for i := range waiting {
 		c := &waiting[i].Call
 		err := h.calls.CheckDecider(ctx, c, person)
+		var limit *identity.LimitError
 		switch {
 		case err == nil:
 			return c.ID, nil
-		case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval): // another reviewer decides it
+		case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval), errors.As(err, &limit): // another reviewer decides it
 		default:
 			return uuid.Nil, err
 		}

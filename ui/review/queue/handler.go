@@ -46,6 +46,7 @@ type Handler struct {
 	viewers     *shell.ViewerReader
 	connections ConnectionResolver
 	queues      live.Shared[*list]
+	asked       live.Shared[bool] // whether a pending approval asks people
 	pool        *pgxpool.Pool
 }
 

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"time"
+
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
@@ -23,12 +25,22 @@ type PendingQuestion struct {
 	Countdown                     *view.Countdown
 }
 
+// AloneApproval is an approval that one person gave alone.
+type AloneApproval struct {
+	ID, URL     string
+	Skill, Tool string
+	By          string
+	At          time.Time
+	Reason      string // from outside
+}
+
 // Queue is the list of approvals that wait.
 type Queue struct {
 	Rows      []Row
 	Waits     []view.Wait       // calls that wait for a connection; there is nothing to decide about them
 	Plans     []PendingPlan     // lists of calls to come
 	Asked     []PendingQuestion // questions of calls that were sent
+	Alone     []AloneApproval   // that one person gave alone and nobody has reviewed
 	Total     int               // rows that the filter selects
 	All       int
 	Own       int // rows of Total for the reader's teams
@@ -82,10 +94,13 @@ type Row struct {
 	Countdown view.Countdown
 	Own       bool // for a team of the reader
 	Team      string
-	Viewers   []string // other people who have the call open
-	Holder    string   // the reviewer who works on it or is asked to; empty: none
-	Assigned  bool     // Holder is asked to
-	Group     string   // set on the first row of a group
-	Like      int      // calls of the list that differ only in their arguments; set on the first one
-	Drawn     string   // HTML of [RowOf]; "": render it
+	teams     []string     // that the call was given to, for the limits of reviewers
+	Viewers   []string     // other people who have the call open
+	Holder    string       // the reviewer who works on it or is asked to; empty: none
+	Assigned  bool         // Holder is asked to
+	Progress  text.Message // of the approvals that its policies need; zero: it has none
+	Voted     bool         // the reader has a vote on it
+	Group     string       // set on the first row of a group
+	Like      int          // calls of the list that differ only in their arguments; set on the first one
+	Drawn     string       // HTML of [RowOf]; "": render it
 }

@@ -35,7 +35,11 @@ func (h *Handler) State(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return waits + "." + questions + "." + plans, nil
+	votes, err := h.calls.ReadVoteState(ctx)
+	if err != nil {
+		return "", err
+	}
+	return waits + "." + questions + "." + plans + "." + votes, nil
 }
 
 // viewer is a person with a call on the screen, as scripts read it.
@@ -74,7 +78,11 @@ const (
 func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
 	query := r.URL.Query()
-	filter := readFilter(query, access)
+	filter, err := h.readFilter(r.Context(), query, access)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	keepView(w, r)
 	q, err := h.readQueue(r.Context(), filter)
 	if err != nil {
@@ -84,8 +92,8 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 	shown := Queue{
 		MayDecide: access.Has(identity.Reviewer), Paused: query.Get("pause") != "", Filter: QueueFilter{Team: query.Get("team"), Agent: query.Get("agent"), Skill: query.Get("skill"), Mine: filter.HeldBy != uuid.Nil, ByTool: filter.ByTool},
 		URL: queueURL(r, "", ""), ViewsURL: viewsURL(query), Next: queueURL(r, "after", q.next.String()), First: filter.After.CallID == uuid.Nil,
-		Total: q.counts.All, Own: q.counts.Own, All: q.pulse.Pending, HasTeams: len(filter.Teams) > 0,
-		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(access.Person.ID),
+		Total: q.counts.All, Own: q.counts.Own, All: q.pulse.Pending, HasTeams: len(filter.Teams)+len(filter.People) > 0,
+		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(&access.Person, filter.ByTool), Alone: q.alone,
 	}
 	choices, err := h.Choices(r.Context(), access.Person.ID)
 	shown.Advance = choices.Advance
@@ -137,8 +145,12 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 }
 
 // readFilter reads the filter of a URL's query. An invalid value selects everything.
-func readFilter(query url.Values, access identity.Access) approval.QueueFilter {
-	f := approval.QueueFilter{Teams: access.Person.Teams, Team: query.Get("team"), Order: approval.ByDeadline, ByTool: query.Get("group") == "tool", Limit: queueWindow}
+func (h *Handler) readFilter(ctx context.Context, query url.Values, access identity.Access) (approval.QueueFilter, error) {
+	duty, err := h.identity.Duty(ctx, access.Person.ID)
+	if err != nil {
+		return approval.QueueFilter{}, err
+	}
+	f := approval.QueueFilter{Teams: duty.Teams, Team: query.Get("team"), Order: approval.ByDeadline, ByTool: query.Get("group") == "tool", Limit: queueWindow}
 	if order := approval.Order(query.Get("sort")); slices.Contains(approval.Orders(), order) {
 		f.Order = order
 	}
@@ -156,7 +168,15 @@ func readFilter(query url.Values, access identity.Access) approval.QueueFilter {
 	if after, err := approval.ParsePosition(query.Get("after")); err == nil {
 		f.After = after
 	}
-	return f
+	// Readers share an order unless one of them is asked in person.
+	asked, err := h.asked.Get(ctx, "", h.calls.AsksPeople)
+	if err != nil {
+		return f, err
+	}
+	if asked {
+		f.People = duty.People
+	}
+	return f, nil
 }
 
 // nameOrder returns the name of an order of the queue.

@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -33,8 +35,13 @@ func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, 
 	if w.Approval.HeldBy != uuid.Nil {
 		row.Holder, row.Assigned = present.PersonName(w.Approval.HeldBy, names), w.Approval.AssignedBy != uuid.Nil
 	}
+	row.teams = w.Approval.ListTeams()
 	if w.Approval.EscalatedAt != nil {
-		row.Team = w.Approval.EscalateTo
+		for _, step := range w.Approval.Plan() {
+			if step.Taken {
+				row.Team = present.StepNames(step.EscalationStep)
+			}
+		}
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueEscalated(), Icon: "bell", Level: view.Warn})
 	}
 	if c.PrincipalID != uuid.Nil && principal == "" {
@@ -85,6 +92,8 @@ func warningRank(l view.Level) int {
 type list struct {
 	rows        []Row
 	viewers     map[string][]shell.Viewer // by row
+	voters      map[string][]uuid.UUID    // by row
+	alone       []AloneApproval
 	next        approval.Position
 	pulse       approval.Pulse
 	counts      approval.Counts
@@ -97,7 +106,7 @@ type list struct {
 // readQueue reads the calls that a filter selects, once for all dashboards in a language that ask at the same moment.
 func (h *Handler) readQueue(ctx context.Context, f approval.QueueFilter) (*list, error) {
 	language := text.LanguageOf(ctx)
-	key := fmt.Sprintf("%q %q %s %s %s %s %t %s %s", f.Teams, f.Team, f.AgentID, f.SkillID, f.HeldBy, f.Order, f.ByTool, f.After, language)
+	key := fmt.Sprintf("%q %s %q %s %s %s %s %t %s %s", f.Teams, f.People, f.Team, f.AgentID, f.SkillID, f.HeldBy, f.Order, f.ByTool, f.After, language)
 	return h.queues.Get(ctx, key, func(ctx context.Context) (*list, error) {
 		return h.readQueueNow(text.WithLanguage(ctx, language), f) // for the rows that it draws
 	})
@@ -116,7 +125,7 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 		return nil, err
 	}
 	q.counts = approval.Counts{All: q.pulse.Pending}
-	if len(f.Teams) > 0 || f.Team != "" || f.AgentID != uuid.Nil || f.SkillID != uuid.Nil || f.HeldBy != uuid.Nil {
+	if len(f.Teams)+len(f.People) > 0 || f.Team != "" || f.AgentID != uuid.Nil || f.SkillID != uuid.Nil || f.HeldBy != uuid.Nil {
 		if q.counts, err = h.calls.CountQueue(ctx, f); err != nil {
 			return nil, err
 		}
@@ -125,6 +134,9 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 		return nil, err
 	}
 	if q.unconnected, err = h.calls.ListUnconnected(ctx, uuid.Nil, present.WaitWindow); err != nil {
+		return nil, err
+	}
+	if q.alone, err = h.readAlone(ctx); err != nil {
 		return nil, err
 	}
 	if q.counts.All == 0 {
@@ -158,7 +170,15 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 	if err != nil {
 		return err
 	}
-	q.rows, q.viewers = make([]Row, len(waiting)), make(map[string][]shell.Viewer, len(viewers))
+	approvals := make([]*approval.Approval, len(waiting))
+	for i := range waiting {
+		approvals[i] = &waiting[i].Approval
+	}
+	tallies, err := h.calls.Tallies(ctx, approvals...)
+	if err != nil {
+		return err
+	}
+	q.rows, q.viewers, q.voters = make([]Row, len(waiting)), make(map[string][]shell.Viewer, len(viewers)), make(map[string][]uuid.UUID, len(tallies))
 	for i := range waiting {
 		c := &waiting[i].Call
 		risk, err := present.ReadRisk(ctx, h.agents, c, definitions[c.Pin])
@@ -166,7 +186,11 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 			return err
 		}
 		q.rows[i] = presentRow(&waiting[i], secrets[c.ID], risk, names, q.pulse.Now)
-		q.rows[i].Own = waiting[i].Approval.Asks(f.Teams)
+		q.rows[i].Own = waiting[i].Approval.Asks(f.Teams, f.People...)
+		if t := tallies[c.ID]; t != nil {
+			q.rows[i].Progress = text.VotesProgress(policy.CountApprovals(approvals[i].Policies, t.Voters))
+			q.voters[q.rows[i].ID] = listVoters(approvals[i], t)
+		}
 		if f.ByTool && (i == 0 || waiting[i-1].Call.SkillID != c.SkillID || waiting[i-1].Call.Tool != c.Tool) {
 			q.rows[i].Group = c.Skill + ": " + c.Tool
 		}
@@ -183,15 +207,73 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 	return nil
 }
 
-// rowsFor returns the rows for a reader, with the other people who have each call open.
-func (q *list) rowsFor(reader uuid.UUID) []Row {
-	rows := append([]Row(nil), q.rows...)
-	for i := range rows {
-		if names := shell.Others(q.viewers[rows[i].ID], reader); len(names) > 0 {
-			rows[i].Viewers, rows[i].Drawn = names, ""
+// listVoters returns the people who have a vote on a pending approval.
+func listVoters(a *approval.Approval, t *call.Tally) []uuid.UUID {
+	var people []uuid.UUID
+	for i := range t.Votes {
+		if a.Counts(&t.Votes[i]) {
+			people = append(people, t.Votes[i].By)
 		}
 	}
+	return people
+}
+
+// rowsFor returns the rows for a reader, with the other people who have each call open, and with a mark on calls that the reader may not decide
+// because of the limit of their role. Calls on which the reader has voted come last, unless the rows are grouped.
+func (q *list) rowsFor(reader *identity.Person, grouped bool) []Row {
+	rows := append([]Row(nil), q.rows...)
+	for i := range rows {
+		r := &rows[i]
+		if names := shell.Others(q.viewers[r.ID], reader.ID); len(names) > 0 {
+			r.Viewers, r.Drawn = names, ""
+		}
+		if !reader.Limit.Covers(identity.Scope{Teams: r.teams, Skill: r.Skill, Agent: r.Agent}) {
+			outside := view.Badge{Word: text.QueueOutsideLimit(), Icon: "team", Level: view.Quiet, Note: text.ReviewOutsideLimit(reader.Limit.String())}
+			r.Warnings, r.Drawn = append([]view.Badge{outside}, r.Warnings...), ""
+		}
+		if slices.Contains(q.voters[r.ID], reader.ID) {
+			r.Voted, r.Drawn = true, ""
+		}
+	}
+	if !grouped {
+		slices.SortStableFunc(rows, func(a, b Row) int {
+			switch {
+			case a.Voted == b.Voted:
+				return 0
+			case b.Voted:
+				return -1
+			}
+			return 1
+		})
+	}
 	return rows
+}
+
+// readAlone reads the approvals that one person gave alone and that nobody has reviewed.
+func (h *Handler) readAlone(ctx context.Context) ([]AloneApproval, error) {
+	waiting, err := h.calls.ListUnreviewed(ctx, queueWindow)
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	people := make([]uuid.UUID, len(waiting))
+	for i := range waiting {
+		people[i] = waiting[i].Approval.DecidedBy
+	}
+	names, err := h.Names(ctx, people...)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]AloneApproval, len(waiting))
+	for i := range waiting {
+		c, a := &waiting[i].Call, &waiting[i].Approval
+		list[i] = AloneApproval{
+			ID: c.ID.String(), URL: present.CallURL(c.ID), Skill: c.Skill, Tool: c.Tool, By: present.PersonName(a.DecidedBy, names), Reason: a.Note,
+		}
+		if a.DecidedAt != nil {
+			list[i].At = *a.DecidedAt
+		}
+	}
+	return list, nil
 }
 
 // countSimilar sets Like on the first of several calls that differ only in their arguments.

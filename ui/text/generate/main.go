@@ -49,8 +49,8 @@ func run(folder string) error {
 		return err
 	}
 	for _, name := range names {
-		if filepath.Base(name) == "script.yaml" {
-			continue // its texts are shown by scripts
+		if base := filepath.Base(name); base == "script.yaml" || base == "fault.yaml" {
+			continue // its texts are shown by scripts, or found by what services say
 		}
 		content, err := os.ReadFile(name)
 		if err != nil {

@@ -71,7 +71,7 @@ func newAgentListCmd(e *Env) *cobra.Command {
 				}
 				skills = append(skills, s.Skill)
 			}
-			return []string{a.Name, strings.Join(skills, ", "), formatTeams(a.Team, a.EscalateTo), a.WaitBudget, formatTime(&a.CreatedAt)}
+			return []string{a.Name, strings.Join(skills, ", "), formatTeams(a.Team, a.EscalateTo, a.Escalation), a.WaitBudget, formatTime(&a.CreatedAt)}
 		}),
 	}
 	bindPage(cmd, &query.Limit, &query.Cursor)
@@ -112,6 +112,7 @@ func agentFields(e *Env, cmd *cobra.Command) *fieldFlags {
 	cmd.MarkFlagsMutuallyExclusive("instructions", "instructions-file")
 	f.addField("instructions-file", "instructions", func() (any, error) { return e.readSecretFile(*file) })
 	addAgentSettings(f)
+	f.addEscalation("none")
 	f.addNumber("calls-per-minute", "limits.calls_per_minute", "requests a minute that reach skill servers; 0 means no limit")
 	f.addNumber("concurrency", "limits.concurrency", "such requests at the same time; 0 means no limit")
 	f.addNumber("pending", "limits.pending", "limit of calls for one person that wait for a decision or a connection; 0 is the default, 100")

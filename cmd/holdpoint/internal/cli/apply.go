@@ -96,19 +96,25 @@ func locateErrors(declared *manifest.Manifest, part string, err error) error {
 func (e *Env) showChanges(changes []client.Change, dryRun bool) error {
 	var b strings.Builder
 	marks := map[string]string{"create": "+", "update": "~", "delete": "-", "unchanged": "="}
-	number := map[string]int{}
+	number, waiting := map[string]int{}, 0
 	for _, c := range changes {
-		number[c.Action]++
-		fmt.Fprintf(&b, "%s %s %s\n", marks[c.Action], c.Kind, escapeCell(c.Name))
+		mark, waits := marks[c.Action], c.Waits
+		if waits == "" {
+			number[c.Action]++
+		} else {
+			mark = "?"
+			waiting++
+		}
+		fmt.Fprintf(&b, "%s %s %s\n", mark, c.Kind, escapeCell(c.Name))
 		for _, f := range c.Fields {
-			switch {
-			case f.Old == "":
-				fmt.Fprintf(&b, "    %s: %s\n", escapeCell(f.Field), escapeCell(f.New))
-			case f.New == "":
-				fmt.Fprintf(&b, "    %s: %s → not set\n", escapeCell(f.Field), escapeCell(f.Old))
-			default:
-				fmt.Fprintf(&b, "    %s: %s → %s\n", escapeCell(f.Field), escapeCell(f.Old), escapeCell(f.New))
-			}
+			writeDifference(&b, f.Field, f.Old, f.New)
+		}
+		switch {
+		case waits == "":
+		case dryRun:
+			b.WriteString("    would wait for a second operator\n")
+		default:
+			fmt.Fprintf(&b, "    waits for a second operator: holdpoint changes approve %s\n", waits)
 		}
 	}
 	verb := ""
@@ -117,5 +123,20 @@ func (e *Env) showChanges(changes []client.Change, dryRun bool) error {
 	}
 	fmt.Fprintf(&b, "%d %screated, %d %schanged, %d %sdeleted, %d unchanged\n",
 		number["create"], verb, number["update"], verb, number["delete"], verb, number["unchanged"])
+	if waiting > 0 {
+		fmt.Fprintf(&b, "%d waiting for a second operator\n", waiting)
+	}
 	return write(e.Stdout, b.String())
+}
+
+// writeDifference writes a changed field. An empty value is not set.
+func writeDifference(b *strings.Builder, field, old, now string) {
+	switch {
+	case old == "":
+		fmt.Fprintf(b, "    %s: %s\n", escapeCell(field), escapeCell(now))
+	case now == "":
+		fmt.Fprintf(b, "    %s: %s → not set\n", escapeCell(field), escapeCell(old))
+	default:
+		fmt.Fprintf(b, "    %s: %s → %s\n", escapeCell(field), escapeCell(old), escapeCell(now))
+	}
 }

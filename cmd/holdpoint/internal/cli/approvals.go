@@ -114,7 +114,7 @@ func (e *Env) showApproval(a *client.Approval) error {
 	}
 	pairs := []string{
 		"Approval", a.ID, "Status", a.Status, "Risk", formatRisk(value(a.Risk)), "Parked because", a.Rule, "Asked", formatTime(&a.CreatedAt),
-		"Team", value(a.Team),
+		"Team", value(a.Team), "Escalation", formatSteps(a.Escalation),
 	}
 	pairs = append(pairs, ruleFields(a.Rules)...)
 	pairs = append(pairs, voteFields(a)...)

@@ -69,7 +69,7 @@ a credential, pass it in a variable or a file.`,
 			}
 			if address == "" {
 				var err error
-				if address, err = e.readWebhookURL(variable, file); err != nil {
+				if address, err = e.readURL("to", variable, file); err != nil {
 					return err
 				}
 			}

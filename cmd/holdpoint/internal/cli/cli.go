@@ -65,6 +65,10 @@ func Run(ctx context.Context, e *Env, args []string, further ...*cobra.Command) 
 		e.printError(exit.Err)
 		return exit.Code
 	}
+	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Change != "" {
+		e.notef("%s", Visible(problem.Detail))
+		return ExitWaits
+	}
 	e.printError(err)
 	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(e.Stderr, "See %q.\n", command.CommandPath()+" --help")
@@ -131,8 +135,8 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
-		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newGrantsCmd(e), newPlansCmd(e), newPoliciesCmd(e),
-		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e), newHoldsCmd(e),
+		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e), newPlansCmd(e), newChangesCmd(e),
+		newConnectionsCmd(e), newPeopleCmd(e), newTeamsCmd(e), newAwayCmd(e), newWebhooksCmd(e), newHoldsCmd(e),
 		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)
 	e.deriveArguments(root)

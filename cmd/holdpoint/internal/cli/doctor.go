@@ -365,7 +365,8 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{{fail, "server", err.Error(), "is it a Holdpoint that answers at " + e.url + "?"}}
 	}
-	findings := make([]finding, 1+len(skills.Items))
+	roles := checkRoles(ctx, api)
+	findings := make([]finding, 1+len(skills.Items), 1+len(skills.Items)+len(roles))
 	findings[0] = finding{ok, "server", fmt.Sprintf("%s answers and has %d skills", e.url, len(skills.Items)), ""}
 	slots := make(chan struct{}, 8)
 	var probing sync.WaitGroup
@@ -377,6 +378,28 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 		})
 	}
 	probing.Wait()
+	return append(findings, roles...)
+}
+
+// checkRoles lists the people who have a role that does not count, because roles are separate on the server.
+func checkRoles(ctx context.Context, api *client.Client) []finding {
+	server, err := client.Value(api.GetServer(ctx))
+	if err != nil {
+		return []finding{{warn, "roles", err.Error(), "use the token of an operator"}}
+	}
+	if !server.SeparateRoles {
+		return nil
+	}
+	var findings []finding
+	for _, one := range server.BothRoles {
+		findings = append(findings, finding{
+			warn, "roles", fmt.Sprintf("%s (%s) is operator and reviewer: the role %s does not count", one.Person.Name, one.Person.ID, one.Lost),
+			"take one of the roles away, with holdpoint people grant or at the identity provider",
+		})
+	}
+	if len(findings) == 0 {
+		return []finding{{ok, "roles", "nobody is operator and reviewer", ""}}
+	}
 	return findings
 }
 

@@ -21,6 +21,7 @@ const (
 	ExitDenied           = 23
 	ExitUnknown          = 24
 	ExitInvalidArguments = 25
+	ExitWaits            = 30  // a change waits for a second operator
 	ExitInterrupted      = 130 // by Ctrl-C, as in shells
 )
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
@@ -89,6 +90,18 @@ func (f *fieldFlags) addWords(flag, path, usage string) {
 func (f *fieldFlags) addList(flag, path, usage string) {
 	v := f.cmd.Flags().StringSlice(flag, nil, usage)
 	f.addField(flag, path, func() (any, error) { return *v, nil })
+}
+
+// addEscalation adds a flag for the steps of an escalation. none is the meaning of an empty one.
+func (f *fieldFlags) addEscalation(none string) {
+	v := f.cmd.Flags().StringArray("escalation", nil, `step of the escalation, and again for each: "2m: payments, person:ann@example.com", "50%: duty"; "" is `+none)
+	f.addField("escalation", "escalation", func() (any, error) {
+		steps, err := approval.ParseEscalation(strings.Join(*v, "\n"))
+		if err != nil {
+			return nil, misusef("--escalation: %s", err)
+		}
+		return append([]approval.EscalationStep{}, steps...), nil
+	})
 }
 
 // addSecret adds flags that name a variable or a file with a secret.

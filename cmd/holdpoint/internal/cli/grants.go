@@ -21,7 +21,7 @@ func newGrantsCmd(e *Env) *cobra.Command {
 			Example: "  holdpoint grants show 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 			RunE:    showOne(e, (*client.Client).GetGrant, e.showGrant),
 		},
-		newGrantsPreviewCmd(e), newGrantsCreateCmd(e),
+		newGrantsSuggestionsCmd(e), newGrantsPreviewCmd(e), newGrantsCreateCmd(e),
 		&cobra.Command{
 			Use: "confirm GRANT", Short: "Confirm a grant of another person, because it allows a call that was rejected",
 			Example: "  holdpoint grants confirm 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
@@ -49,6 +49,26 @@ func newGrantsListCmd(e *Env) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&query.All, "all", false, "also those that have ended, are used up or were revoked")
 	return cmd
+}
+
+func newGrantsSuggestionsCmd(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "suggestions", Short: "List the grants that past decisions suggest; nothing is granted",
+		Long: `List the grants that decisions of the last 30 days suggest, those that save most calls first. None covers a call that a reviewer rejected or
+edited. To make one, open it in the dashboard, or pass its call to "holdpoint grants create".`,
+		Example: "  holdpoint grants suggestions",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.SuggestGrants(ctx)
+			return printReply(e, reply, err, func(found *client.GrantSuggestions) error {
+				rows := make([][]string, len(found.Items))
+				for i := range found.Items {
+					g := &found.Items[i]
+					rows[i] = []string{g.CallID, g.Agent, shortPerson(g.Principal), g.Skill + ": " + g.Tool, count(g.Covered), count(g.Refused), count(g.Deciders), clipCell(g.Sentence, 100)}
+				}
+				return e.printTable([]string{"CALL", "AGENT", "FOR", "TOOL", "APPROVED", "REFUSED", "DECIDERS", "ARGUMENTS"}, rows)
+			})
+		}),
+	}
 }
 
 func grantNotes(g *client.Grant) string {

@@ -23,6 +23,13 @@ func TestGrantsAreShown(t *testing.T) {
 	wantContains(t, "confirm", f.run("grants", "confirm", "g1").wantCode(t, 0).stdout, "active")
 }
 
+func TestGrantSuggestionsAreListed(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("GET /api/v1/grants/suggestions", `{"items":[{"reason":"47 of 47","call_id":"c7","agent":"billing","principal":null,"skill":"ledger","tool":"post","arguments":[],`+
+		`"sentence":"to is \"a\"","varying":["body"],"covered":47,"approved":50,"refused":3,"deciders":2,"first":"2026-01-02T03:04:00Z","last":"2026-01-09T03:04:00Z"}],"decisions":60,"since":null,"complete":true}`)
+	wantContains(t, "suggestions", f.run("grants", "suggestions").wantCode(t, 0).stdout, "c7", "billing", "ledger: post", "47", "3", `to is "a"`)
+}
+
 // grants create sends the matchers that the flags choose; arguments without a flag are exact.
 func TestGrantsCreate(t *testing.T) {
 	t.Parallel()

@@ -84,6 +84,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Holdpoint-Call", f.answers["call"])
 	}
 	if status != 0 {
+		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
 	}
 	fmt.Fprint(w, text)

@@ -28,6 +28,7 @@ func newInvitationCreateCmd(e *Env) *cobra.Command {
 	var issuer, subject, email string
 	var body client.InvitationRequest
 	var ttl time.Duration
+	var limit reviewLimit
 	cmd := &cobra.Command{
 		Use: "create --name NAME --role reviewer|operator", Short: "Invite a person and print the link once",
 		Long: `Invite a person and print the link once. The link works once; the person redeems it in a
@@ -41,22 +42,27 @@ you, and decides no calls made on your behalf or by agents whose keys you made. 
 all their other tokens and sessions end.`,
 		Example: `  holdpoint invitation create --name rita --role reviewer
   holdpoint invitation create --name "Olga" --email olga@example.com --role operator --role reviewer`,
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			if body.Name == "" || len(body.Roles) == 0 {
-				return misusef("name the person with --name, and at least one --role")
-			}
-			body.Issuer, body.Subject, body.Email, body.Agents = given(issuer), given(subject), given(email), givenList(body.Agents)
-			if ttl != 0 {
-				body.TTL = new(ttl.String())
-			}
-			reply, err := api.CreateInvitation(ctx, body)
-			return printReply(e, reply, err, func(made *client.NewInvitation) error {
-				i := value(made.Invitation)
-				e.notef("The link for %s. It works once, until %s, and is not shown again.", escapeCell(i.Name), formatTime(&i.ExpiresAt))
-				return write(e.Stdout, made.URL+"\n")
-			})
-		}),
 	}
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+		if body.Name == "" || len(body.Roles) == 0 {
+			return misusef("name the person with --name, and at least one --role")
+		}
+		body.Issuer, body.Subject, body.Email, body.Agents = given(issuer), given(subject), given(email), givenList(body.Agents)
+		if ttl != 0 {
+			body.TTL = new(ttl.String())
+		}
+		body.ReviewLimit = limit.request(cmd)
+		reply, err := api.CreateInvitation(ctx, body)
+		return printReply(e, reply, err, func(made *client.NewInvitation) error {
+			i := value(made.Invitation)
+			if i.Waits {
+				e.notef("The invitation works once a second operator has approved it: holdpoint changes list --pending")
+			}
+			e.notef("The link for %s. It works once, until %s, and is not shown again.", escapeCell(i.Name), formatTime(&i.ExpiresAt))
+			return write(e.Stdout, made.URL+"\n")
+		})
+	})
+	limit.bind(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&body.Name, "name", "", "name of the person")
 	flags.StringVar(&email, "email", "", "e-mail address that the identity provider has to verify")

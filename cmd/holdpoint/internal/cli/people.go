@@ -93,6 +93,12 @@ func newPeopleListCmd(e *Env) *cobra.Command {
 				if p.InvitedBy != nil {
 					notes = append(notes, "invited by "+p.InvitedBy.Name+", not verified")
 				}
+				if limit := formatLimit(p.ReviewLimit); limit != "" {
+					notes = append(notes, "reviews only "+limit)
+				}
+				if p.LostRole != nil {
+					notes = append(notes, "role "+*p.LostRole+" does not count")
+				}
 				if p.First {
 					notes = append(notes, "first person")
 				}
@@ -125,6 +131,7 @@ func (e *Env) showPerson(p *client.Person) error {
 		"Roles by groups", strings.Join(p.ClaimedRoles, ", "), "Roles granted", strings.Join(p.GrantedRoles, ", "),
 		"Roles by tokens and links", strings.Join(p.CredentialRoles, ", "),
 		"Teams by groups", strings.Join(p.ClaimedTeams, ", "), "Teams granted", strings.Join(p.GrantedTeams, ", "),
+		"Reviews only", formatLimit(p.ReviewLimit), "Role without effect", value(p.LostRole),
 		"Agents granted", strings.Join(p.GrantedAgents, ", "), "Verified", verified, "Name is", nameNote,
 		"Signed in", formatTime(p.SignedInAt), "Blocked", formatTime(p.BlockedAt), "Sessions", count(p.Sessions), "Tokens", count(p.Tokens),
 		"Same as", formatLink(p), "Created", formatTime(&p.CreatedAt))
@@ -132,21 +139,24 @@ func (e *Env) showPerson(p *client.Person) error {
 
 func newPeopleGrantCmd(e *Env) *cobra.Command {
 	var roles, teams, agents []string
+	var limit reviewLimit
 	cmd := &cobra.Command{
 		Use: "grant ID [--role …] [--team …]", Short: "Grant a person roles and teams besides those of their groups",
 		Long: `Grant a person roles and teams besides those from the groups of their identity provider. The names
 replace earlier grants; an empty value removes all of them. The change takes effect immediately, except
 for personal tokens, which have roles of their own.`,
 		Example: `  holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --role reviewer --team payments
-  holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --role ""`,
+  holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --role ""
+  holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --review-team finance --review-skill 'ledger*'`,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&roles, "role", nil, `reviewer or operator; may be given twice; "" is none`)
 	flags.StringSliceVar(&agents, "agents", nil, `agents that they may act as, besides those of their roles; "*" is every one, "" none`)
 	flags.StringArrayVar(&teams, "team", nil, `a team; may be given twice; "" is none`)
+	limit.bind(cmd)
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
-		if !flags.Changed("role") && !flags.Changed("team") && !flags.Changed("agents") {
-			return misusef("give --role, --team or --agents")
+		if !flags.Changed("role") && !flags.Changed("team") && !flags.Changed("agents") && !limit.isGiven(cmd) {
+			return misusef("give --role, --team, --agents, or what the person may review")
 		}
 		granted := func(flag string, names []string) []string {
 			if !flags.Changed(flag) {
@@ -161,11 +171,53 @@ for personal tokens, which have roles of their own.`,
 			return kept
 		}
 		reply, err := api.UpdatePerson(ctx, args[0], client.PersonChange{
-			GrantedRoles: granted("role", roles), GrantedTeams: granted("team", teams), GrantedAgents: granted("agents", agents),
+			GrantedRoles: granted("role", roles), GrantedTeams: granted("team", teams), GrantedAgents: granted("agents", agents), ReviewLimit: limit.request(cmd),
 		})
 		return printReply(e, reply, err, e.showPerson)
 	})
 	return cmd
+}
+
+// reviewLimit has the flags that say which calls a reviewer may decide.
+type reviewLimit struct{ teams, skills, agents []string }
+
+func (l *reviewLimit) bind(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&l.teams, "review-team", nil, `as a reviewer, decides only calls of this team; may be given twice; "" is every call`)
+	flags.StringSliceVar(&l.skills, "review-skill", nil, `likewise, of this skill; * stands for any characters`)
+	flags.StringSliceVar(&l.agents, "review-agent", nil, `likewise, of this agent`)
+}
+
+func (*reviewLimit) isGiven(cmd *cobra.Command) bool {
+	flags := cmd.Flags()
+	return flags.Changed("review-team") || flags.Changed("review-skill") || flags.Changed("review-agent")
+}
+
+// request returns the limit that the flags give, or nil. It is a whole limit: what is left out restricts nothing.
+func (l *reviewLimit) request(cmd *cobra.Command) *client.ReviewLimit {
+	if !l.isGiven(cmd) {
+		return nil
+	}
+	names := func(list []string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return name == "" })
+	}
+	return &client.ReviewLimit{Teams: names(l.teams), Skills: names(l.skills), Agents: names(l.agents)}
+}
+
+func formatLimit(l *client.ReviewLimit) string {
+	if l == nil {
+		return ""
+	}
+	var parts []string
+	for _, of := range []struct {
+		kind  string
+		names []string
+	}{{"teams", l.Teams}, {"skills", l.Skills}, {"agents", l.Agents}} {
+		if len(of.names) > 0 {
+			parts = append(parts, of.kind+" "+strings.Join(of.names, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 func newPeopleEraseCmd(e *Env) *cobra.Command {

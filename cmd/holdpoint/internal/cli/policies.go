@@ -84,11 +84,11 @@ votes do not count any more.`,
 }
 
 // formatAlternatives says who has to approve, such as "2 of finance and 1 of compliance, or 1 of cfo@example.com".
-func formatAlternatives(any []client.PolicyAlternative) string {
-	alternatives := make([]string, len(any))
-	for i := range any {
-		lines := make([]string, len(any[i].All))
-		for j, line := range any[i].All {
+func formatAlternatives(list []client.PolicyAlternative) string {
+	alternatives := make([]string, len(list))
+	for i := range list {
+		lines := make([]string, len(list[i].All))
+		for j, line := range list[i].All {
 			lines[j] = formatLine(line.Count, line.Teams, line.People)
 		}
 		alternatives[i] = strings.Join(lines, " and ")

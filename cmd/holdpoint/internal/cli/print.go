@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -295,13 +296,29 @@ func formatSeen(s *client.Seen) string {
 	return text
 }
 
-// formatTeams names the team that calls go to first, and the one that they escalate to.
-func formatTeams(team, escalateTo *string) string {
-	switch {
-	case value(escalateTo) == "":
-		return value(team)
-	case value(team) == "":
-		return "later " + *escalateTo
+// formatTeams names the team that calls go to first, and those that they escalate to.
+func formatTeams(team, escalateTo *string, steps []client.EscalationStep) string {
+	var names []string
+	if value(team) != "" {
+		names = append(names, *team)
 	}
-	return *team + ", later " + *escalateTo
+	if value(escalateTo) != "" {
+		names = append(names, "later "+*escalateTo)
+	}
+	for _, s := range steps {
+		names = append(names, "after "+s.After+" "+strings.Join(slices.Concat(s.Teams, s.People), ", "))
+	}
+	return strings.Join(names, ", ")
+}
+
+// formatSteps lists the steps of an escalation with their times.
+func formatSteps(steps []client.Step) string {
+	list := make([]string, len(steps))
+	for i, s := range steps {
+		list[i] = formatTime(&s.At) + " " + strings.Join(slices.Concat(s.Teams, s.People), ", ")
+		if s.Taken {
+			list[i] += " (asked)"
+		}
+	}
+	return strings.Join(list, "; ")
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/ui/present"
 )
 
 func newRulesCmd(e *Env) *cobra.Command {
@@ -98,7 +98,43 @@ func (e *Env) showRule(r *client.Rule) error {
 	if err := e.printFields(pairs...); err != nil {
 		return err
 	}
-	return write(e.Stdout, Visible("\nCondition\n"+cmp.Or(r.When, "(none: it holds for every call)")+"\n"))
+	condition := cmp.Or(r.When, "(none: it holds for every call)")
+	if r.When != "" {
+		condition += "\n\nIt holds if " + present.DescribeCondition(r.When).String() + "."
+	}
+	if err := write(e.Stdout, Visible("\nCondition\n"+condition+"\n")); err != nil || r.Shadow == nil {
+		return err
+	}
+	return e.showShadow(r.Shadow)
+}
+
+// showShadow prints what a rule in shadow mode would have done, beside what people decided. What it would have allowed and a reviewer rejected comes
+// first.
+func (e *Env) showShadow(s *client.RuleShadow) error {
+	since := "since " + formatTime(&s.Since)
+	if !s.Complete {
+		since += "; older ones are left out"
+	}
+	if err := write(e.Stdout, fmt.Sprintf("\nIn shadow mode it matched %d calls (%s)\n", s.Matched, since)); err != nil {
+		return err
+	}
+	rejected := make([][]string, len(s.Rejected))
+	for i := range s.Rejected {
+		c := &s.Rejected[i]
+		rejected[i] = []string{c.CallID, formatTime(&c.CreatedAt), c.Agent, c.Skill + ": " + c.Tool}
+	}
+	if err := e.printFurtherTable([]string{"REJECTED, WOULD BE ALLOWED", "MADE", "AGENT", "TOOL"}, rejected); err != nil {
+		return err
+	}
+	rows := make([][]string, len(s.Outcomes))
+	for i := range s.Outcomes {
+		o := &s.Outcomes[i]
+		rows[i] = []string{o.Would}
+		for _, n := range []int64{o.Calls, o.Approved, o.Edited, o.Rejected, o.Expired, o.Cancelled, o.Waiting, o.NotAsked} {
+			rows[i] = append(rows[i], count(n))
+		}
+	}
+	return e.printFurtherTable([]string{"WOULD", "CALLS", "APPROVED", "EDITED", "REJECTED", "EXPIRED", "CANCELLED", "WAITING", "NOT ASKED"}, rows)
 }
 
 // ruleFields are the lines about rules that were applied to a call.
@@ -150,63 +186,50 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 	flags.StringVar(&policy, "policy", "", `approval policy of the calls that it parks; "" is none`)
 	flags.Int64Var(&revision, "revision", 0, "change only the rule of this revision; 0: only if there is none")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
-		body := client.RuleRequest{}
-		if flags.Changed("revision") {
-			body.Revision = &revision
+		changes := map[string]any{
+			"agent": agents, "skill": skills, "tool": tools, "when": when, "effect": effect, "mode": mode, "message": message, "high-risk": highRisk, "policy": policy,
+			"grants": grants,
 		}
-		if file != "" {
-			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk", "grants", "policy"} {
-				if flags.Changed(other) {
-					return misusef("--file excludes --%s", other)
-				}
+		for flag := range changes {
+			if !flags.Changed(flag) {
+				delete(changes, flag)
+			} else if file != "" {
+				return misusef("--file excludes --%s", flag)
 			}
-			return e.setRuleFromFile(ctx, api, args[0], file, body.Revision)
 		}
-		old, err := client.Value(api.GetRule(ctx, args[0]))
+		body, declared, err := e.readRule(ctx, api, args[0], file)
 		var problem *client.Problem
 		switch {
 		case err == nil:
-			body.Agents, body.Skills, body.Tools, body.When = old.Agents, old.Skills, old.Tools, &old.When
-			body.Effect, body.Mode, body.Message, body.HighRisk, body.Grants, body.Policy = old.Effect, &old.Mode, old.Message, &old.HighRisk, &old.Grants, old.Policy
-			if body.Revision == nil {
-				body.Revision = &old.Revision
-			}
-		case !errors.As(err, &problem) || problem.Status != http.StatusNotFound:
+		case file != "" || !errors.As(err, &problem) || problem.Status != http.StatusNotFound:
 			return err
 		case effect == "":
 			return misusef("there is no rule %s: create it with --effect allow, park or deny", args[0])
-		case body.Revision == nil:
-			body.Revision = new(int64(0))
+		default:
+			body = map[string]any{"revision": 0}
 		}
-		for flag, change := range map[string]func(){
-			"agent": func() { body.Agents = agents }, "skill": func() { body.Skills = skills }, "tool": func() { body.Tools = tools },
-			"when": func() { body.When = &when }, "effect": func() { body.Effect = effect }, "mode": func() { body.Mode = &mode },
-			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk },
-			"grants": func() { body.Grants = &grants }, "policy": func() { body.Policy = &policy },
-		} {
-			if flags.Changed(flag) {
-				change()
+		for flag, value := range changes {
+			member := cmp.Or(map[string]string{"agent": "agents", "skill": "skills", "tool": "tools", "high-risk": "high_risk"}[flag], flag)
+			if body[member] = value; isEmptyList(value) {
+				delete(body, member)
 			}
 		}
-		reply, err := api.SetRule(ctx, args[0], body)
-		return printReply(e, reply, err, e.showRule)
+		if flags.Changed("revision") {
+			body["revision"] = revision
+		}
+		text, err := api.Send(ctx, http.MethodPut, "/api/v1/rules/"+client.Segment(args[0]), body)
+		if err != nil && declared != nil {
+			return locateErrors(declared, "body", err)
+		}
+		return printReply(e, client.Reply[client.Rule](text), err, e.showRule)
 	})
 	return cmd
 }
 
-func (e *Env) setRuleFromFile(ctx context.Context, api *client.Client, name, file string, revision *int64) error {
-	body, declared, err := e.readSpecFile(name, file, manifest.ParseRule)
-	if err != nil {
-		return err
-	}
-	if revision != nil {
-		body["revision"] = *revision
-	}
-	text, err := api.Send(ctx, http.MethodPut, "/api/v1/rules/"+client.Segment(name), body)
-	if err != nil {
-		return locateErrors(declared, "body", err)
-	}
-	return printReply(e, client.Reply[client.Rule](text), nil, e.showRule)
+// isEmptyList reports whether a value is a list of names without a name, which stands for all.
+func isEmptyList(value any) bool {
+	names, ok := value.([]string)
+	return ok && len(names) == 0
 }
 
 func newRulesCheckCmd(e *Env) *cobra.Command {

@@ -9,7 +9,9 @@ import (
 
 const ruleText = `{"name":"small","agents":[],"skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0","effect":"allow","mode":"shadow",` +
 	`"message":null,"high_risk":false,"revision":7,"changed_at":"2026-01-02T03:04:00Z","changed_by":{"id":"p1","name":"olga","issuer":"holdpoint","subject":"olga"},` +
-	`"warnings":[{"skill":"ledger","tool":"post_fee","message":"1:6: args has no field amount"}]}`
+	`"warnings":[{"skill":"ledger","tool":"post_fee","message":"1:6: args has no field amount"}],"shadow":{"since":"2026-01-02T03:04:00Z","complete":true,"matched":41,"failed":0,` +
+	`"outcomes":[{"would":"allow","calls":40,"approved":38,"edited":1,"rejected":1,"expired":0,"cancelled":0,"waiting":0,"not_asked":0}],` +
+	`"rejected":[{"call_id":"c1","agent":"billing","skill":"ledger","tool":"post_fee","created_at":"2026-01-02T03:05:00Z"}]}}`
 
 func TestRulesAreShown(t *testing.T) {
 	t.Parallel()
@@ -17,7 +19,8 @@ func TestRulesAreShown(t *testing.T) {
 		setAnswer("GET /api/v1/rules/small/history", `{"items":[{"revision":8,"changed_at":"2026-01-02T03:05:00Z","changed_by":null,"rule":null},`+
 			`{"revision":7,"changed_at":"2026-01-02T03:04:00Z","changed_by":null,"rule":`+ruleText+`}],"next_cursor":null}`)
 	wantContains(t, "list", f.run("rules", "list").wantCode(t, 0).stdout, "small", "allow", "shadow", "skills ledger; tools post_*", "args.amount <= 100.0", "1\n")
-	wantContains(t, "show", f.run("rules", "show", "small").wantCode(t, 0).stdout, "Revision", "7", "olga", "Does not fit  ledger: post_fee: 1:6: args has no field amount", "\nCondition\nargs.amount <= 100.0\n")
+	wantContains(t, "show", f.run("rules", "show", "small").wantCode(t, 0).stdout, "Revision", "7", "olga", "Does not fit  ledger: post_fee: 1:6: args has no field amount", "\nCondition\nargs.amount <= 100.0\n\nIt holds if the argument amount is at most 100.\n",
+		"In shadow mode it matched 41 calls (since ", "c1", "ledger: post_fee", "allow  40     38        1       1")
 	wantContains(t, "history", f.run("rules", "history", "small").wantCode(t, 0).stdout, "8 ", "(deleted)", "args.amount <= 100.0")
 	if got := f.run("rules", "show", "small", "--json").wantCode(t, 0).stdout; got != ruleText+"\n" {
 		t.Errorf("--json: %s", got)
@@ -32,8 +35,8 @@ func TestRulesSet(t *testing.T) {
 		args []string
 		body string
 	}{
-		{[]string{"small", "--mode", "enforce"}, `{"agents":[],"effect":"allow","grants":false,"high_risk":false,"mode":"enforce","revision":7,"skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}`},
-		{[]string{"small", "--tool", "", "--effect", "deny", "--message", "no", "--revision", "6"}, `{"agents":[],"effect":"deny","grants":false,"high_risk":false,"message":"no","mode":"shadow","revision":6,"skills":["ledger"],"tools":[],"when":"args.amount <= 100.0"}`},
+		{[]string{"small", "--mode", "enforce"}, `{"effect":"allow","high_risk":false,"mode":"enforce","revision":7,"skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}`},
+		{[]string{"small", "--tool", "", "--effect", "deny", "--message", "no", "--revision", "6"}, `{"effect":"deny","high_risk":false,"message":"no","mode":"shadow","revision":6,"skills":["ledger"],"when":"args.amount <= 100.0"}`},
 		{[]string{"new", "--effect", "park", "--skill", "a,b"}, `{"effect":"park","revision":0,"skills":["a","b"]}`},
 	} {
 		f.run(append([]string{"rules", "set"}, tc.args...)...).wantCode(t, 0)
@@ -164,6 +167,8 @@ func TestRulesTestRefuses(t *testing.T) {
 		"no tool":            {rules, "tests: [{skill: ledger, verdict: park}]", `tests[0].tool: must be the name of a tool`},
 		"a verdict":          {rules, "tests: [{skill: ledger, tool: pay, verdict: approve}]", `tests.yaml:1:36: tests[0].verdict: must be allow, park or deny`},
 		"a time":             {rules, "tests: [{skill: ledger, tool: pay, verdict: park, now: noon}]", `tests[0].now: must be a time`},
+		"an earlier call":    {rules, "tests: [{skill: ledger, tool: pay, verdict: park, earlier: [{ago: yesterday}]}]", `tests[0].earlier[0].ago: must be how long ago the call was sent`},
+		"a field of a sum":   {strings.Replace(rules, "args.amount <= 100.0", `'spent("amuont", "1h") < 1.0'`, 1), schema + tests, `rules[0].when: 1:7: args has no field amuont: did you mean amount? (tool pay of skill ledger)`},
 		"a schema's name":    {rules, "schema: {ledger: {}}\n" + tests, `schema.ledger: must be a skill and a tool`},
 		"a rule's effect":    {strings.Replace(rules, "allow", "approve", 1), tests, `holdpoint.yaml:1:69: rules[0].effect: must be allow, park or deny`},
 		"a name twice":       {"rules:\n  - {name: a, effect: park}\n  - {name: a, effect: deny}\n", tests, `holdpoint.yaml:3:6: rules[1].name: "a" is named twice`},
@@ -239,8 +244,8 @@ func TestRulesReplay(t *testing.T) {
 		`{"call_id":"c1","agent":"billing","skill":"ledger","tool":"post_fee","created_at":"2026-01-02T03:05:00Z","before":"park","after":"allow","decision":"rejected","failure":null}]}`)
 	got := f.run("rules", "replay", "small").wantCode(t, 0).stdout
 	wantContains(t, "replay", got, "4711, since", "there are older ones", "Of these rejected  1", "c1", "billing", "ledger: post_fee", "rejected", "allow")
-	if body := f.getLastBody(); body != `{"agents":[],"effect":"allow","grants":false,"high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}` &&
-		body != `{"agents":[],"effect":"allow","grants":false,"high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount \u003c= 100.0"}` {
+	if body := f.getLastBody(); body != `{"effect":"allow","high_risk":false,"mode":"shadow","name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}` &&
+		body != `{"effect":"allow","high_risk":false,"mode":"shadow","name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount \u003c= 100.0"}` {
 		t.Errorf("sent %s", body)
 	}
 	run(t, f.env(), "effect: deny\ntools: [drop_*]\n", "rules", "replay", "tried", "--file", "-").wantCode(t, 0)

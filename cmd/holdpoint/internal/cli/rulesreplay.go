@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ says, and need not be stored.`,
 			if err != nil {
 				return err
 			}
+			delete(body, "revision")
 			body["name"] = args[0]
 			text, err := api.Send(ctx, http.MethodPost, "/api/v1/rules/replay", body)
 			if err != nil && declared != nil {
@@ -45,14 +47,21 @@ func (e *Env) readRule(ctx context.Context, api *client.Client, name, file strin
 	if file != "" {
 		return e.readSpecFile(name, file, manifest.ParseRule)
 	}
-	old, err := client.Value(api.GetRule(ctx, name))
+	reply, err := api.GetRule(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	body := map[string]any{"agents": old.Agents, "skills": old.Skills, "tools": old.Tools, "when": old.When, "effect": old.Effect, "high_risk": old.HighRisk, "grants": old.Grants}
-	if old.Message != nil {
-		body["message"] = *old.Message
+	var body map[string]any
+	if err := json.Unmarshal(reply, &body); err != nil {
+		return nil, nil, fmt.Errorf("understand the server's answer: %w", err)
 	}
+	for _, member := range []string{"name", "changed_at", "changed_by", "warnings", "shadow"} { // a request does not have them
+		delete(body, member)
+	}
+	maps.DeleteFunc(body, func(_ string, value any) bool {
+		list, isList := value.([]any)
+		return value == nil || isList && len(list) == 0
+	})
 	return body, nil, nil
 }
 

@@ -42,7 +42,10 @@ With the tools' input schemas in "schema", conditions and arguments are checked 
        arguments: {amount: 5000.0}, verdict: park}
 
 "now" and "principal: {email, name, groups}" set the time and the person, "claimed: {read_only}" the
-hints of the tool's server.`,
+hints of the tool's server. "earlier" lists calls that were sent before, for rules that count:
+
+    - {rule: hourly-limit, skill: ledger, tool: post_payment, arguments: {amount: 2000.0},
+       earlier: [{ago: 10m, arguments: {amount: 4000.0}}], matches: false}`,
 		Example: "  holdpoint rules test rules_test.yaml\n  holdpoint rules test --rules holdpoint.yaml tests/*.yaml",
 		Args: usage(func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -67,22 +70,45 @@ type ruleTest struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	Now       string          `json:"now"`
-	Principal *struct {
-		ID     string   `json:"id"`
-		Email  string   `json:"email"`
-		Name   string   `json:"name"`
-		Groups []string `json:"groups"`
-	} `json:"principal"`
-	Claimed struct {
+	Principal *testPrincipal  `json:"principal"`
+	Claimed   struct {
 		ReadOnly    *bool `json:"read_only"`
 		Destructive *bool `json:"destructive"`
 		Idempotent  *bool `json:"idempotent"`
 		OpenWorld   *bool `json:"open_world"`
 	} `json:"claimed"`
-	AutoApproved bool   `json:"auto_approved"`
-	HighRisk     bool   `json:"high_risk"`
-	Matches      *bool  `json:"matches"`
-	Verdict      string `json:"verdict"`
+	Earlier      []earlierCall `json:"earlier"`
+	AutoApproved bool          `json:"auto_approved"`
+	HighRisk     bool          `json:"high_risk"`
+	Matches      *bool         `json:"matches"`
+	Verdict      string        `json:"verdict"`
+}
+
+// testPrincipal is the person of an example.
+type testPrincipal struct {
+	ID     string   `json:"id"`
+	Email  string   `json:"email"`
+	Name   string   `json:"name"`
+	Groups []string `json:"groups"`
+}
+
+// identify returns what tells one person from another.
+func (p *testPrincipal) identify() string {
+	if p == nil {
+		return ""
+	}
+	return cmp.Or(p.ID, p.Email, p.Name)
+}
+
+// earlierCall is a call that was sent before the example, for rules that count. What it leaves out is as in the example.
+type earlierCall struct {
+	Ago               string          `json:"ago"`
+	Agent             string          `json:"agent"`
+	Skill             string          `json:"skill"`
+	Tool              string          `json:"tool"`
+	Arguments         json.RawMessage `json:"arguments"`
+	Principal         *testPrincipal  `json:"principal"`
+	OtherConversation bool            `json:"other_conversation"`
 }
 
 // ruleTests is a file with tests.
@@ -253,6 +279,10 @@ func (e *Env) readRuleTests(file string) (*ruleTests, error) {
 		check(slices.Contains([]string{"", "allow", "park", "deny"}, t.Verdict), at+".verdict", "must be allow, park or deny")
 		_, err := t.readNow()
 		check(err == nil, at+".now", "must be a time such as 2026-01-31T15:04:05+01:00")
+		for j, e := range t.Earlier {
+			_, err := condition.ParseWindow(e.Ago)
+			check(err == nil, fmt.Sprintf("%s.earlier[%d].ago", at, j), "must be how long ago the call was sent, in s, m, h or d, such as 10m")
+		}
 	}
 	if len(wrong) > 0 {
 		return nil, wrong
@@ -281,6 +311,31 @@ func (t *ruleTest) buildInput() *condition.Input {
 		in.Principal = &condition.Principal{ID: p.ID, Email: p.Email, Name: p.Name, Groups: p.Groups}
 	}
 	return in
+}
+
+// remember answers what rules ask about the earlier calls of the test.
+func (t *ruleTest) remember(ctx context.Context, prepared *rule.Prepared, in *condition.Input) rule.Memory {
+	const conversation = "this one"
+	judged := rule.Call{
+		Subject: rule.Subject{Agent: t.Agent, Skill: t.Skill, Tool: t.Tool}, Principal: t.Principal.identify(), Conversation: conversation,
+		Arguments: in.Arguments, At: in.Now,
+	}
+	sent := make([]rule.Call, len(t.Earlier))
+	for i, e := range t.Earlier {
+		ago, _ := condition.ParseWindow(e.Ago) // checked before
+		c := rule.Call{
+			Subject:   rule.Subject{Agent: cmp.Or(e.Agent, t.Agent), Skill: cmp.Or(e.Skill, t.Skill), Tool: cmp.Or(e.Tool, t.Tool)},
+			Principal: cmp.Or(e.Principal.identify(), judged.Principal), Arguments: e.Arguments, At: in.Now.Add(-ago),
+		}
+		if len(c.Arguments) == 0 {
+			c.Arguments = json.RawMessage(`{}`)
+		}
+		if c.Agent == t.Agent && !e.OtherConversation {
+			c.Conversation = conversation
+		}
+		sent[i] = c
+	}
+	return rule.NewHistory(sent).Remember(ctx, prepared, in, &judged)
 }
 
 // run runs a test and returns its failures.
@@ -328,7 +383,7 @@ func (f *ruleTests) run(ctx context.Context, book *rule.Book, i int) manifest.Er
 			if *t.Matches {
 				fail("matches", "expected a match, got none: the call is not in the rule's scope")
 			}
-		} else if applied := prepared.Apply(ctx, in); len(applied) > 0 && applied[0].Failure != "" {
+		} else if applied := prepared.Apply(ctx, in, t.remember(ctx, prepared, in)); len(applied) > 0 && applied[0].Failure != "" {
 			fail("matches", "expected %s, but the rule failed: %s", expected[*t.Matches], applied[0].Failure)
 		} else if matches := len(applied) > 0; matches != *t.Matches {
 			fail("matches", "expected %s, got %s", expected[*t.Matches], expected[matches])
@@ -343,7 +398,7 @@ func (f *ruleTests) run(ctx context.Context, book *rule.Book, i int) manifest.Er
 		return failures
 	}
 	settings := approval.Judge(approval.Facts{AutoApprove: t.AutoApproved, HighRisk: t.HighRisk, Known: true, Accepted: true, EverSeen: true})
-	v := rule.Combine(settings, prepared.Apply(ctx, in))
+	v := rule.Combine(settings, prepared.Apply(ctx, in, t.remember(ctx, prepared, in)))
 	if got := v.Action.String(); got != t.Verdict {
 		fail("verdict", "expected %s, got %s, because %s", t.Verdict, got, explainVerdict(&v))
 	}

@@ -22,6 +22,7 @@ func newServerCmd(e *Env) *cobra.Command {
 					"stdio", strconv.FormatBool(s.Stdio), "stdio_from_dashboard", strconv.FormatBool(s.StdioFromDashboard),
 					"stdio_allow", strings.Join(s.StdioAllow, "; "), "stdio_paths", strings.Join(s.StdioPaths, ", "),
 					"allow_self_approval", strconv.FormatBool(s.AllowSelfApproval), "high_risk_max_age", s.HighRiskMaxAge, "max_grant_time", s.MaxGrantTime,
+					"dual_control", strconv.FormatBool(s.DualControl), "separate_roles", strconv.FormatBool(s.SeparateRoles), "person_tokens", strconv.FormatBool(s.PersonTokens),
 					"trusted_hosts", strings.Join(s.TrustedHosts, ", "),
 				}
 				for _, i := range s.Instances {

@@ -20,6 +20,7 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.addWords("path-read", "paths.read", "a folder or file that the program may read and run, and again for each (stdio)")
 	f.addWords("path-write", "paths.write", "a folder or file that the program may write, and again for each (stdio)")
 	addSkillSettings(f)
+	f.addEscalation("the agent's")
 	f.addBool("identity-headers", "identity_headers.enabled", "send its server headers with the agent, the call and the person")
 	f.addText("identity-header-agent", "identity_headers.agent", "header with the agent's name (default X-Holdpoint-Agent)")
 	f.addText("identity-header-call", "identity_headers.call", "header with the call's id (default X-Holdpoint-Call)")

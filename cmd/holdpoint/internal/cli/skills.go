@@ -71,7 +71,7 @@ func newSkillListCmd(e *Env) *cobra.Command {
 			}
 			server := cmp.Or(value(s.URL), value(s.BaseURL), value(s.Spec), strings.Join(s.Command, " "))
 			return []string{
-				s.Name, calls, health, formatTime(found.ListedAt), formatTeams(s.Team, s.EscalateTo), formatAuthorization(s), clipCell(server, 60),
+				s.Name, calls, health, formatTime(found.ListedAt), formatTeams(s.Team, s.EscalateTo, s.Escalation), formatAuthorization(s), clipCell(server, 60),
 			}
 		}),
 	}
@@ -156,7 +156,7 @@ func newSkillSetCmd(e *Env) *cobra.Command {
               definition, which then has to be accepted.
 --not-secret  arguments that the dashboard shows and compares though the tool's schema declares
               them as secrets: JSON pointers, in which * is any name or index. "" is none.
---grants      people may allow calls of it by grants, although it is of high risk or destructive
+--grants      people may allow calls of it by grants, although it is of high risk, destructive or has a policy
 --policy      the approval policy of its calls, instead of the skill's. "" is the skill's.
 
 For the skill itself, see "holdpoint skill edit".`,
@@ -171,7 +171,7 @@ For the skill itself, see "holdpoint skill edit".`,
 	flags.BoolVar(&idempotent, "idempotent", false, "whether a call may be sent again")
 	flags.BoolVar(&enabled, "enabled", true, "whether agents may use it")
 	flags.StringVar(&program, "select", "", `a jq program that makes the result of a JSON answer; "" is all of it`)
-	flags.BoolVar(&grants, "grants", false, "whether grants may allow calls although the tool is of high risk or destructive")
+	flags.BoolVar(&grants, "grants", false, "whether grants may allow calls although the tool is of high risk, destructive or has a policy")
 	flags.StringVar(&policy, "policy", "", `approval policy of its calls; "" is the skill's`)
 	flags.StringSliceVar(&notSecret, "not-secret", nil, `paths of arguments that are not secret; "" is none`)
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
@@ -200,8 +200,8 @@ For the skill itself, see "holdpoint skill edit".`,
 		if flags.Changed("policy") {
 			patch.Policy = &policy
 		}
-		if !slices.ContainsFunc([]string{"risk", "idempotent", "enabled", "select", "not-secret", "grants", "policy"}, flags.Changed) {
-			return misusef("give --risk, --idempotent, --enabled, --select, --not-secret, --grants or --policy")
+		if !slices.ContainsFunc([]string{"risk", "idempotent", "enabled", "select", "not-secret", "policy", "grants"}, flags.Changed) {
+			return misusef("give --risk, --idempotent, --enabled, --select, --not-secret, --policy or --grants")
 		}
 		reply, err := api.UpdateTool(ctx, args[0], args[1], patch)
 		type settings struct {

@@ -48,7 +48,7 @@ or a file, sent once, stored encrypted and not shown again.`,
 		Example: `  holdpoint webhooks create on-call --to-env SLACK_WEBHOOK_URL
   holdpoint webhooks create finance --to-file - --team finance < url.txt`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
-			address, err := e.readWebhookURL(variable, file)
+			address, err := e.readURL("to", variable, file)
 			if err != nil {
 				return err
 			}
@@ -63,11 +63,11 @@ or a file, sent once, stored encrypted and not shown again.`,
 	return cmd
 }
 
-// readWebhookURL reads the URL from a variable or a file.
-func (e *Env) readWebhookURL(variable, file string) (string, error) {
+// readURL reads a secret URL from a variable or a file, which flags name.
+func (e *Env) readURL(flag, variable, file string) (string, error) {
 	switch {
 	case (variable == "") == (file == ""):
-		return "", misusef("give the webhook's URL with one of --to-env and --to-file")
+		return "", misusef("give the URL with one of --%[1]s-env and --%[1]s-file", flag)
 	case variable != "":
 		return e.readVariable(variable)
 	}

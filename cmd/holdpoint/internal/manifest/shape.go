@@ -49,7 +49,7 @@ func rulesOnly() shape {
 func ruleShape() shape {
 	names := listOf(shape{})
 	return shape{kind: object, fields: map[string]shape{
-		"name": {}, "agents": names, "skills": names, "tools": names, "when": {}, "effect": {}, "mode": {}, "message": {}, "high_risk": {kind: boolean}, "grants": {kind: boolean}, "policy": {},
+		"name": {}, "agents": names, "skills": names, "tools": names, "when": {}, "effect": {}, "mode": {}, "message": {}, "high_risk": {kind: boolean}, "policy": {}, "grants": {kind: boolean},
 	}}
 }
 
@@ -65,11 +65,15 @@ func policyShape() shape {
 // ruleTestsShape is the shape of a file with tests of rules.
 func ruleTestsShape() shape {
 	flag := shape{kind: boolean}
+	person := shape{kind: object, fields: map[string]shape{"id": {}, "email": {}, "name": {}, "groups": listOf(shape{})}}
 	return shape{kind: object, fields: map[string]shape{
 		"schema": dictionaryOf(shape{kind: free}),
 		"tests": listOf(shape{kind: object, fields: map[string]shape{
 			"name": {}, "rule": {}, "agent": {}, "skill": {}, "tool": {}, "arguments": {kind: free}, "now": {},
-			"principal":     {kind: object, fields: map[string]shape{"id": {}, "email": {}, "name": {}, "groups": listOf(shape{})}},
+			"principal": person,
+			"earlier": listOf(shape{kind: object, fields: map[string]shape{
+				"ago": {}, "agent": {}, "skill": {}, "tool": {}, "arguments": {kind: free}, "principal": person, "other_conversation": flag,
+			}}),
 			"claimed":       {kind: object, fields: map[string]shape{"read_only": flag, "destructive": flag, "idempotent": flag, "open_world": flag}},
 			"auto_approved": flag, "high_risk": flag, "matches": flag, "verdict": {},
 		}}),
@@ -93,6 +97,7 @@ func skillShape() shape {
 		}}),
 		"oauth":      oauthShape(),
 		"connection": {},
+		"escalation": escalationShape(),
 		"base_url":   {}, "spec": {file: "document"}, "include": filtersShape(), "exclude": filtersShape(),
 		"endpoints": listOf(endpointShape()),
 		"auth":      {kind: object, fields: map[string]shape{"type": {}, "in": {}, "name": {}, "username": {}, "secret": secret}},
@@ -100,6 +105,11 @@ func skillShape() shape {
 	}
 	addSkillSettings(fields)
 	return shape{kind: object, fields: fields}
+}
+
+// escalationShape are the steps of an escalation.
+func escalationShape() shape {
+	return listOf(shape{kind: object, fields: map[string]shape{"after": {}, "teams": listOf(shape{}), "people": listOf(shape{})}})
 }
 
 // filtersShape select operations of an HTTP API's document.
@@ -140,6 +150,7 @@ func agentShape() shape {
 			"conversation_turns": {kind: number}, "conversation_tokens": {kind: number},
 			"conversation_cost": {kind: decimal}, "conversation_time": {kind: duration},
 		}},
+		"escalation": escalationShape(),
 		"skills": listOf(shape{kind: object, short: "skill", fields: map[string]shape{
 			"skill": {}, "tools": listOf(shape{}), "prefix": {},
 		}}),
