@@ -14,7 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// listWaiting returns, for package notify, the calls that wait for a decision about them or about a question of their server.
+// listWaiting returns, for package notify, the calls that wait for a decision about them or about a question of their server, and the plans that
+// wait.
 func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID, error) {
 	approvals, err := approval.ListByCall(ctx, rt.DB.Pool(), calls...)
 	if err != nil {
@@ -35,7 +36,13 @@ func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) ([]uuid.U
 			waiting = append(waiting, questions[i].CallID)
 		}
 	}
-	return waiting, nil
+	plans, err := rt.Agents.ListPendingPlans(ctx)
+	for _, id := range plans {
+		if slices.Contains(calls, id) {
+			waiting = append(waiting, id)
+		}
+	}
+	return waiting, err
 }
 
 // queueNotices notifies people of approvals that need their attention.
@@ -72,6 +79,8 @@ func noticeKind(kind call.AttentionKind) notify.Kind {
 		return notify.NoReviewer
 	case call.Asked:
 		return notify.Asked
+	case call.Planned:
+		return notify.Planned
 	case call.Settled:
 		return notify.Decided
 	case call.Waits:

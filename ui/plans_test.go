@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -43,7 +42,7 @@ func TestPlanPages(t *testing.T) {
 		t.Errorf("%d: an operator who is no reviewer sees: %s", got.status, got.text())
 	}
 	page := rita.get(path)
-	if page.find("plan-call").Length() != 3 || !strings.Contains(page.find("plan-call").Text(), "b.csv") || page.doc.Find("[name=strike]").Length() != 3 {
+	if page.find("plan-call").Length() != 3 || !strings.Contains(page.find("plan-call").Text(), "b.csv") || page.doc.Find("[name=strike]").Length() != 3 || page.find("compared").Length() != 3 {
 		t.Errorf("the plan: %s", page.text())
 	}
 	sent := url.Values{"digest": {page.doc.Find("[name=digest]").AttrOr("value", "")}, "hours": {"8"}, "strike": {"1"}}
@@ -78,27 +77,28 @@ func TestPlanPages(t *testing.T) {
 	}
 }
 
-// In the browser, a plan is opened from the queue and approved. Its calls pass in order; one that differs waits.
-func TestPlanJourney(t *testing.T) {
+// A call with a red warning, or one that is too long to be shown, is not approved by a plan's page, whatever the form says.
+func TestPlanLeavesOutWhatNeedsItsOwnPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	plan := w.submitPlan(uuid.Nil, "Reports", "files__save_csv", `{"filename":"a.csv"}`, `{"filename":"b.csv"}`, `{"filename":"c.csv"}`)
-	p := w.signInWith(browsertest.Options{})
-	p.Go(w.server.URL + "/")
-	p.WaitText("pending-plan", "Plan with 3 calls")
-	p.ClickOn("[data-testid=pending-plan] a")
-	p.WaitText("plan", "Reports")
-	p.Click("approve-plan")
-	p.WaitText("plan", "Approved")
-	for _, name := range []string{"a.csv", "b.csv"} {
-		if got := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+name+`"}`); w.waitForEnd(got).Status != call.Succeeded {
-			t.Errorf("%s does not pass", name)
-		}
+	rita := w.signedIn("rita", identity.Reviewer)
+	p := w.submitPlan(uuid.Nil, "Reports", "files__save_csv", `{"filename":"a\u202e.csv"}`, `{"filename":"`+strings.Repeat("long ", 10_000)+`"}`, `{"filename":"c.csv"}`)
+	path := "/plans/" + p.ID.String()
+	page := rita.get(path)
+	if page.find("own-page").Length() != 2 || page.doc.Find("[type=checkbox][name=strike]").Length() != 1 {
+		t.Fatalf("the plan: %s", page.text())
 	}
-	if got := w.statusOf(w.submit(uuid.Nil, "files__save_csv", `{"filename":"d.csv"}`)); got != call.Parked {
-		t.Errorf("the call that differs is %s", got)
+	if a := rita.post(path+"/approve", url.Values{"digest": {p.Digest()}, "hours": {"8"}}); a.status != http.StatusSeeOther {
+		t.Fatalf("%d: %s", a.status, a.text())
 	}
-	p.Go(w.server.URL + "/plans/" + plan.ID.String())
-	p.WaitText("plan", "Made")
-	noComplaints(t, p)
+	if got := w.statusOf(w.submit(uuid.Nil, "files__save_csv", `{"filename":"a\u202e.csv"}`)); got != call.Parked {
+		t.Errorf("the call with a warning is %s", got)
+	}
+	if got := w.submit(uuid.Nil, "files__save_csv", `{"filename":"c.csv"}`); w.waitForEnd(got).Status != call.Succeeded {
+		t.Error("the other call does not pass")
+	}
+	only := w.submitPlan(uuid.Nil, "Reports", "files__save_csv", `{"filename":"a\u202e.csv"}`)
+	if page := rita.get("/plans/" + only.ID.String()); page.find("approve-plan").Length() != 0 || page.find("reject-plan").Length() != 1 {
+		t.Errorf("the plan of one call: %s", page.text())
+	}
 }

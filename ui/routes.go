@@ -214,11 +214,11 @@ func (u *UI) grantRoutes() []Route {
 		{"GET /grants/{id}", both(), u.grants.ShowGrant},
 		{"POST /grants/{id}/revoke", both(), u.grants.RevokeGrant},
 		{"POST /grants/{id}/confirm", both(), u.grants.ConfirmGrant},
-		{"GET /plans", both(), u.plans.ShowPlans},
-		{"GET /plans/{id}", both(), u.plans.ShowPlan},
-		{"POST /plans/{id}/approve", reviewers(), u.plans.ApprovePlan},
-		{"POST /plans/{id}/reject", reviewers(), u.plans.RejectPlan},
-		{"POST /plans/{id}/revoke", both(), u.plans.RevokePlan},
+		{"GET /plans", both(), u.review.Plans.ShowPlans},
+		{"GET /plans/{id}", both(), u.review.Plans.ShowPlan},
+		{"POST /plans/{id}/approve", reviewers(), u.review.Plans.ApprovePlan},
+		{"POST /plans/{id}/reject", reviewers(), u.review.Plans.RejectPlan},
+		{"POST /plans/{id}/revoke", both(), u.review.Plans.RevokePlan},
 	}
 }
 

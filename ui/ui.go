@@ -45,7 +45,6 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/operate/skills"
 	"github.com/holdpoint/holdpoint/ui/review"
-	"github.com/holdpoint/holdpoint/ui/review/plans"
 	"github.com/holdpoint/holdpoint/ui/review/queue"
 	"github.com/holdpoint/holdpoint/ui/search"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -115,7 +114,6 @@ type UI struct {
 	agents        *agents.Handlers
 	rules         *rules.Handler
 	grants        *grants.Handler
-	plans         *plans.Handler
 	changes       *changes.Handler
 	connections   *connections.Handler
 	admin         *admin.Handlers
@@ -155,7 +153,7 @@ func New(cfg Config) (*UI, error) {
 		},
 		Explain: []shell.Explainer{
 			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, changes.ExplainError, conversations.ExplainError, grants.ExplainError,
-			plans.ExplainError,
+			review.ExplainPlanError,
 		},
 	})
 	if u.login, err = login.New(login.Config{
@@ -204,7 +202,6 @@ func (u *UI) makeHandlers() {
 	})
 	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Identity: cfg.Identity, Suggest: suggest})
 	u.teams = teams.New(teams.Config{Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, OnCall: cfg.OnCall})
-	u.plans = plans.New(plans.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
 	u.grants = grants.New(grants.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
 	u.changes = changes.New(changes.Config{Shell: u.Shell, Calls: cfg.Calls, Control: cfg.Control})
 	u.admin = admin.New(admin.Config{

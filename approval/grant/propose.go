@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 )
 
@@ -34,6 +35,22 @@ func Propose(arguments json.RawMessage) ([]Proposal, error) {
 		err = errors.New("the call has too many arguments for a grant")
 	}
 	return list, err
+}
+
+// ProposeExact returns matchers for exactly these arguments. It returns an error if no grant can be about them.
+func ProposeExact(arguments json.RawMessage) ([]Matcher, error) {
+	proposals, err := Propose(arguments)
+	if err != nil {
+		return nil, err
+	}
+	matchers := make([]Matcher, len(proposals))
+	for i := range proposals {
+		matchers[i] = proposals[i].Matchers[0]
+	}
+	if invalid := Check(matchers); len(invalid) > 0 {
+		return nil, &fault.InvalidError{Fields: invalid}
+	}
+	return matchers, nil
 }
 
 func propose(list []Proposal, pointer string, object json.RawMessage, depth int) ([]Proposal, error) {

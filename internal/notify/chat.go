@@ -38,7 +38,7 @@ func (s *Service) chatMessage(news []Event) chatPayload {
 	var m chatPayload
 	var lines []string
 	for _, e := range news[:min(maxListed, len(news))] {
-		link := s.PublicURL + "/calls/" + e.CallID.String()
+		link := s.PublicURL + e.path()
 		lines = append(lines, fmt.Sprintf("%s %s, until %s: <%s|look at it>", describeKind(e.Kind, chatText(e.Team)), codeSpans(e), s.formatClock(e.Deadline), link))
 		m.Blocks = append(m.Blocks,
 			block{Type: "section", Text: &blockText{Type: "plain_text", Text: describeKind(e.Kind, chatText(e.Team)) + " " + chatText(e.plainLine()), Emoji: new(false)}},
@@ -79,23 +79,40 @@ func describeKind(kind Kind, team string) string {
 		return "Call waits that no reviewer may decide:"
 	case Asked:
 		return "Question during a call waits:"
+	case Planned:
+		return "Plan waits:"
 	case Parked, Decided:
 	}
 	return "Call waits:"
 }
 
-// plainLine names a call for plain text.
+// path returns the page of the call or the plan.
+func (e Event) path() string {
+	if e.Kind == Planned {
+		return "/plans/" + e.CallID.String()
+	}
+	return "/calls/" + e.CallID.String()
+}
+
+// plainLine names a call or a plan for plain text.
 func (e Event) plainLine() string {
-	return plain.Line(e.Skill, maxLine) + ": " + plain.Line(e.Tool, maxLine) + " (" + plain.Line(e.Agent, maxLine) + ")"
+	return e.joinNames(func(name string) string { return plain.Line(name, maxLine) })
+}
+
+// joinNames names a call by its skill, tool and agent, and a plan by one of its skills and its agent.
+func (e Event) joinNames(clean func(string) string) string {
+	what := clean(e.Skill)
+	if e.Kind != Planned {
+		what += ": " + clean(e.Tool)
+	}
+	return what + " (" + clean(e.Agent) + ")"
 }
 
 // maxLine is larger than any bounded name.
 const maxLine = 1000
 
-// codeSpans names a call in a chat's markup. Each name is a code span, in which chats recognize neither links nor mentions.
-func codeSpans(e Event) string {
-	return codeSpan(e.Skill) + ": " + codeSpan(e.Tool) + " (" + codeSpan(e.Agent) + ")"
-}
+// codeSpans names a call or a plan in a chat's markup. Each name is a code span, in which chats recognize neither links nor mentions.
+func codeSpans(e Event) string { return e.joinNames(codeSpan) }
 
 func codeSpan(name string) string {
 	text := strings.ReplaceAll(chatText(name), "`", "'")

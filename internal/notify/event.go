@@ -26,16 +26,17 @@ const (
 	Escalated  Kind = "escalated"   // a step of its escalation is taken: more teams or people are asked
 	NoReviewer Kind = "no_reviewer" // a call is pending that no one may decide
 	Asked      Kind = "asked"       // during a call, a question of its server is pending
-	Decided    Kind = "decided"     // the call is no longer pending: decided, expired or cancelled
+	Planned    Kind = "planned"     // a plan, a list of calls to come, is pending
+	Decided    Kind = "decided"     // the call or the plan is no longer pending: decided, expired or cancelled
 )
 
-// Event is an event of a call. Names are not trusted; messages clean them.
+// Event is an event of a call, or of a plan. Names are not trusted; messages clean them.
 type Event struct {
 	Kind        Kind      `json:"kind"`
-	CallID      uuid.UUID `json:"call_id"`
+	CallID      uuid.UUID `json:"call_id"` // of Planned: the id of the plan
 	Agent       string    `json:"agent"`
 	Skill       string    `json:"skill"`
-	Tool        string    `json:"tool"`
+	Tool        string    `json:"tool"` // empty if Planned
 	Team        string    `json:"team,omitempty"`  // that is asked; empty: every team, or People
 	Teams       []string  `json:"teams,omitempty"` // that the call was given to, for the limits of reviewers
 	Deadline    time.Time `json:"deadline"`
@@ -126,7 +127,7 @@ func readSubscriptions(ctx context.Context, db postgres.Querier) (subscriptions,
 }
 
 // rankOf orders the kinds: of several events of a call, the one with the highest rank is sent.
-func (k Kind) rankOf() int { return slices.Index([]Kind{Parked, Escalated, NoReviewer, Asked}, k) }
+func (k Kind) rankOf() int { return slices.Index([]Kind{Planned, Parked, Escalated, NoReviewer, Asked}, k) }
 
 // newestByCall returns one event of each waiting call, by deadline.
 func newestByCall(events []Event, waiting []uuid.UUID) []Event {

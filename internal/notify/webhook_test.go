@@ -110,9 +110,14 @@ func TestWhatAWebhookIsTold(t *testing.T) {
 	far.Kind, far.Team = notify.NoReviewer, ""
 	w.queueEvents(far)
 	all.awaitMessages(t, 3)
+	far.Kind, far.Tool = notify.Planned, ""
+	w.queueEvents(far)
+	if m := all.awaitMessages(t, 4)[3].parseMessage(t); !strings.HasPrefix(m.Text, "Plan waits: `files` (`billing`), until ") || !strings.Contains(m.Text, "https://gate.example/plans/"+far.CallID.String()) {
+		t.Errorf("a plan: %q", m.Text)
+	}
 	w.waitForIdle()
 	got := all.listReceived()
-	if len(got) != 3 || len(blue.listReceived()) != 1 {
+	if len(got) != 4 || len(blue.listReceived()) != 1 {
 		t.Fatalf("%d and %d messages", len(got), len(blue.listReceived()))
 	}
 	if m := got[2].parseMessage(t); !strings.HasPrefix(m.Text, "Call waits that no reviewer may decide: ") {

@@ -331,6 +331,7 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 	agents := map[string]string{
 		"name": "", "instructions": "", "model": "its calls are judged", "wait_budget": "", "error_style": "", "reply_timeout": "", "limits": "they bound the number of calls",
 		"team": "somebody still decides", "escalate_to": "", "escalation": "", "skills": "calls of the skill are judged as those of other agents",
+		"plans": "a reviewer approves each plan",
 	}
 	for name := range jsonMembers(reflect.TypeFor[agent.AgentSpec]()) {
 		if _, decided := agents[name]; !decided {

@@ -66,7 +66,7 @@ func (s *Service) ReviewGrants(ctx context.Context) error {
 		if err != nil || len(last) > 0 && now.Sub(last[0].At) < reviewInterval {
 			return err
 		}
-		grants, err := readGrants(ctx, tx, `g.revoked_at IS NULL AND g.ends_at > holdpoint_now() ORDER BY g.id`)
+		grants, err := readGrants(ctx, tx, `g.plan_id IS NULL AND g.revoked_at IS NULL AND g.ends_at > holdpoint_now() ORDER BY g.id`)
 		if err != nil {
 			return err
 		}

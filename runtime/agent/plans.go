@@ -126,8 +126,11 @@ var (
 	ErrPlanDigest = errors.New("the digest is not the plan's")
 )
 
-// CreatePlan stores a plan that waits for a reviewer. It does not check its calls; package call does. Error: *fault.InvalidError.
-func (s *Service) CreatePlan(ctx context.Context, by audit.Actor, in *NewPlan) (Plan, error) {
+// PlanHook is called in the transaction that submits, decides or ends a plan, with the plan before the change, or the new one.
+type PlanHook func(ctx context.Context, tx pgx.Tx, p *Plan) error
+
+// CreatePlan stores a plan that waits for a reviewer. It does not check its calls; package call does. Errors: ErrNotFound, *fault.InvalidError.
+func (s *Service) CreatePlan(ctx context.Context, by audit.Actor, in *NewPlan, submitted PlanHook) (Plan, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Plan{}, fmt.Errorf("create plan: %w", err)
@@ -136,25 +139,31 @@ func (s *Service) CreatePlan(ctx context.Context, by audit.Actor, in *NewPlan) (
 	if err != nil {
 		return Plan{}, fmt.Errorf("create plan: %w", err)
 	}
-	err = s.changeRegistry(ctx, by, false, func(e *edit) error {
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		p := Plan{ID: id, AgentID: in.AgentID, PrincipalID: in.PrincipalID, Title: in.Title, Calls: in.Calls, Status: PlanPending}
 		var pending int
-		if err := e.tx.QueryRow(ctx, `SELECT count(*) FROM plans WHERE agent_id = $1 AND status = 'pending' AND deadline > holdpoint_now()`, in.AgentID).Scan(&pending); err != nil {
+		err := tx.QueryRow(ctx, `SELECT name FROM agents WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE`, in.AgentID).Scan(&p.Agent) // one plan of an agent at a time
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM plans p WHERE p.agent_id = $1 AND `+planWaits, in.AgentID).Scan(&pending); err != nil {
 			return err
 		}
 		if pending >= MaxPlans {
 			return fault.Invalid("plan", fmt.Sprintf("must wait until another one is decided: %d plans of this agent wait, and no more may", pending))
 		}
-		if _, err := e.tx.Exec(ctx, `INSERT INTO plans (id, agent_id, principal_id, title, calls, deadline)
-			VALUES ($1, $2, $3, $4, $5::json, holdpoint_now() + $6 * interval '1 microsecond')`,
-			id, in.AgentID, postgres.OrNull(in.PrincipalID), in.Title, string(calls), in.Timeout.Microseconds()); err != nil {
+		if err := tx.QueryRow(ctx, `INSERT INTO plans AS p (id, agent_id, principal_id, title, calls, deadline)
+			VALUES ($1, $2, $3, $4, $5::json, holdpoint_now() + $6 * interval '1 microsecond') RETURNING p.created_at, p.deadline`,
+			id, in.AgentID, postgres.OrNull(in.PrincipalID), in.Title, string(calls), in.Timeout.Microseconds()).Scan(&p.CreatedAt, &p.Deadline); err != nil {
 			return err
 		}
-		names, err := Names(ctx, e.tx, []uuid.UUID{in.AgentID})
-		if err != nil {
+		if err := audit.Write(ctx, tx, audit.Event{Actor: by, Action: audit.PlanSubmitted, Subject: id, Data: map[string]any{"agent": p.Agent, "calls": len(in.Calls)}}); err != nil {
 			return err
 		}
-		e.recordChange(audit.PlanSubmitted, id, map[string]any{"agent": names[in.AgentID], "calls": len(in.Calls)})
-		return nil
+		return submitted(ctx, tx, &p)
 	})
 	if err != nil {
 		return Plan{}, fmt.Errorf("create plan: %w", err)
@@ -174,12 +183,12 @@ type PlanDecision struct {
 
 // DecidePlan approves or rejects a plan. Approval makes a grant of one use for each call that the plan covers and the reviewer did not strike
 // out. Errors: ErrNotFound, ErrPlanOver, ErrPlanDigest, *fault.InvalidError.
-func (s *Service) DecidePlan(ctx context.Context, by audit.Actor, d *PlanDecision) (Plan, error) {
+func (s *Service) DecidePlan(ctx context.Context, by audit.Actor, d *PlanDecision, decided PlanHook) (Plan, error) {
 	lasts := cmp.Or(d.Time, min(grant.DefaultTime, s.maxGrantTime))
 	if lasts < grant.MinTime || lasts > s.maxGrantTime {
 		return Plan{}, fmt.Errorf("decide plan %s: %w", d.ID, fault.Invalid("time", fmt.Sprintf("must be between %s and %s", Duration(grant.MinTime), Duration(s.maxGrantTime))))
 	}
-	return s.changePlan(ctx, by, d.ID, func(e *edit, p *Plan) error {
+	return s.changePlan(ctx, by, d.ID, decided, func(e *edit, p *Plan) error {
 		switch {
 		case p.Status != PlanPending:
 			return ErrPlanOver
@@ -209,7 +218,7 @@ func (e *edit) grantPlan(ctx context.Context, p *Plan, struck []int) (int, error
 		if c.Effect != PlanCovers || slices.Contains(struck, i) {
 			continue
 		}
-		matchers, err := ExactMatchers(c.Arguments)
+		matchers, err := grant.ProposeExact(c.Arguments)
 		if err != nil {
 			return 0, err
 		}
@@ -234,42 +243,26 @@ func (e *edit) grantPlan(ctx context.Context, p *Plan, struck []int) (int, error
 	return batch.Len(), e.tx.SendBatch(ctx, batch).Close()
 }
 
-// ExactMatchers returns matchers for exactly these arguments. Error: no grant can be about them.
-func ExactMatchers(arguments json.RawMessage) ([]grant.Matcher, error) {
-	proposals, err := grant.Propose(arguments)
-	if err != nil {
-		return nil, err
-	}
-	matchers := make([]grant.Matcher, len(proposals))
-	for i := range proposals {
-		matchers[i] = proposals[i].Matchers[0]
-	}
-	if invalid := grant.Check(matchers); len(invalid) > 0 {
-		return nil, &fault.InvalidError{Fields: invalid}
-	}
-	return matchers, nil
-}
-
 // RevokePlan ends an approved plan: calls that it let pass and that are not sent yet are denied. Errors: ErrNotFound, ErrPlanOver.
 func (s *Service) RevokePlan(ctx context.Context, by audit.Actor, id uuid.UUID) (Plan, error) {
-	return s.closePlan(ctx, by, id, PlanRevoked, func(p *Plan) bool { return p.Status == PlanApproved })
+	return s.closePlan(ctx, by, id, audit.PlanRevoked, nil, PlanApproved)
 }
 
 // CancelPlan ends an agent's plan, pending or approved. Errors: ErrNotFound, ErrPlanOver.
-func (s *Service) CancelPlan(ctx context.Context, by audit.Actor, id uuid.UUID) (Plan, error) {
-	return s.closePlan(ctx, by, id, PlanCancelled, func(p *Plan) bool { return p.Status == PlanPending || p.Status == PlanApproved })
+func (s *Service) CancelPlan(ctx context.Context, by audit.Actor, id uuid.UUID, cancelled PlanHook) (Plan, error) {
+	return s.closePlan(ctx, by, id, audit.PlanCancelled, cancelled, PlanPending, PlanApproved)
 }
 
-func (s *Service) closePlan(ctx context.Context, by audit.Actor, id uuid.UUID, status PlanStatus, allowed func(*Plan) bool) (Plan, error) {
-	action, person := audit.PlanRevoked, (*uuid.UUID)(nil)
-	if status == PlanCancelled {
-		action = audit.PlanCancelled
+func (s *Service) closePlan(ctx context.Context, by audit.Actor, id uuid.UUID, action audit.Action, closed PlanHook, from ...PlanStatus) (Plan, error) {
+	status, person := PlanRevoked, (*uuid.UUID)(nil)
+	if action == audit.PlanCancelled {
+		status = PlanCancelled
 	}
 	if by.Kind == audit.KindPerson {
 		person = postgres.OrNull(by.ID)
 	}
-	return s.changePlan(ctx, by, id, func(e *edit, p *Plan) error {
-		if !allowed(p) {
+	return s.changePlan(ctx, by, id, closed, func(e *edit, p *Plan) error {
+		if !slices.Contains(from, p.Status) {
 			return ErrPlanOver
 		}
 		e.recordChange(action, id, map[string]any{"agent": p.Agent})
@@ -280,8 +273,8 @@ func (s *Service) closePlan(ctx context.Context, by audit.Actor, id uuid.UUID, s
 	})
 }
 
-// changePlan changes a plan under the lock of the registry, and returns it after the change.
-func (s *Service) changePlan(ctx context.Context, by audit.Actor, id uuid.UUID, change func(e *edit, p *Plan) error) (Plan, error) {
+// changePlan changes a plan under the lock of the registry, calls the hook if there is one, and returns the plan after the change.
+func (s *Service) changePlan(ctx context.Context, by audit.Actor, id uuid.UUID, hook PlanHook, change func(e *edit, p *Plan) error) (Plan, error) {
 	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
 		found, err := readPlans(ctx, e.tx, `p.id = $1 FOR NO KEY UPDATE OF p`, id)
 		if err == nil && len(found) == 0 {
@@ -290,7 +283,10 @@ func (s *Service) changePlan(ctx context.Context, by audit.Actor, id uuid.UUID, 
 		if err != nil {
 			return err
 		}
-		return change(e, &found[0])
+		if err := change(e, &found[0]); err != nil || hook == nil {
+			return err
+		}
+		return hook(ctx, e.tx, &found[0])
 	})
 	if err != nil {
 		return Plan{}, fmt.Errorf("change plan %s: %w", id, err)
@@ -324,12 +320,24 @@ func (s *Service) GetPlan(ctx context.Context, id uuid.UUID) (Plan, error) {
 
 // ListPlans returns the newest plans, at most [MaxListedPlans], without the uses of their grants. pending: only those that wait.
 func (s *Service) ListPlans(ctx context.Context, pending bool) ([]Plan, error) {
-	found, err := readPlans(ctx, s.pool, `(NOT $1 OR p.status = 'pending' AND p.deadline > holdpoint_now()) ORDER BY p.id DESC LIMIT $2`, pending, MaxListedPlans)
+	found, err := readPlans(ctx, s.pool, `(NOT $1 OR `+planWaits+`) ORDER BY p.id DESC LIMIT $2`, pending, MaxListedPlans)
 	if err != nil {
 		return nil, fmt.Errorf("list plans: %w", err)
 	}
 	return found, nil
 }
+
+// ListPendingPlans returns the ids of the plans that wait, the oldest first.
+func (s *Service) ListPendingPlans(ctx context.Context) ([]uuid.UUID, error) {
+	ids, err := postgres.Collect(ctx, s.pool, pgx.RowTo[uuid.UUID], `SELECT id FROM plans p WHERE `+planWaits+` ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("list pending plans: %w", err)
+	}
+	return ids, nil
+}
+
+// planWaits is an SQL condition: the plan p waits for a reviewer.
+const planWaits = `p.status = 'pending' AND p.deadline > holdpoint_now()`
 
 func readPlans(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Plan, error) {
 	return postgres.Collect(ctx, db, func(row pgx.CollectableRow) (p Plan, err error) {

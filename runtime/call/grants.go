@@ -24,8 +24,7 @@ import (
 // findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used. A call that several people
 // have to approve, or that a rule counts, takes none.
 func (s *Service) findGrants(ctx context.Context, c *Call, a *admission) ([]uuid.UUID, error) {
-	settings := a.skill.Tools[c.Tool]
-	if len(a.policies) > 0 || a.open != nil || !a.verdict.AllowsGrants(settings.Grants) || !a.skill.TakesGrants(a.definition) || len(c.Files) > 0 {
+	if explainNoGrants(c, a) != "" {
 		return nil, nil
 	}
 	book, err := s.Agents.Grants(ctx)
@@ -49,6 +48,23 @@ func (s *Service) findGrants(ctx context.Context, c *Call, a *admission) ([]uuid
 		found = append([]uuid.UUID{c.took}, found...)
 	}
 	return found, nil
+}
+
+// explainNoGrants returns why no grant lets a call pass that would be parked. Empty: a grant may.
+func explainNoGrants(c *Call, a *admission) string {
+	switch {
+	case a.open != nil:
+		return "a rule counts earlier calls when it is made"
+	case len(a.policies) > 0:
+		return "an approval policy decides about it: " + a.policies[0].Name
+	case !a.skill.TakesGrants(a.definition):
+		return "the tool is destructive, of high risk or has an approval policy, and no operator allows grants for it"
+	case !a.verdict.AllowsGrants(a.skill.Tools[c.Tool].Grants):
+		return "a rule, or a new or changed definition of the tool, asks a person about each call"
+	case len(c.Files) > 0:
+		return "it has attached files"
+	}
+	return ""
 }
 
 // errGrantGone means that a grant no longer counted when a use was about to be taken.
@@ -306,22 +322,9 @@ func (s *Service) findMatches(ctx context.Context, p *GrantPreview, pattern *gra
 		p.NeedsSecond = p.NeedsSecond || part.limit == maxGrantRejected && len(found) == maxGrantRejected
 		maps.Copy(decisions, found)
 	}
-	ids := make([]uuid.UUID, 0, len(decisions))
-	for id := range decisions {
-		ids = append(ids, id)
-	}
-	for chunk := range slices.Chunk(ids, grantPreviewChunks) {
-		rows, _ := s.Pool.Query(ctx, `SELECT id, created_at, coalesce(submitted, arguments) FROM calls WHERE id = ANY($1) AND content_deleted_at IS NULL AND made IS NULL`, chunk)
-		var m GrantMatch
-		var arguments []byte
-		if _, err := pgx.ForEachRow(rows, []any{&m.CallID, &m.CreatedAt, &arguments}, func() error {
-			if m.Decision = decisions[m.CallID]; pattern.Matches(json.RawMessage(arguments)) {
-				p.Matches = append(p.Matches, m)
-			}
-			return nil
-		}); err != nil {
-			return fmt.Errorf("compare calls with a grant: %w", err)
-		}
+	var err error
+	if p.Matches, err = s.matchCalls(ctx, pattern, decisions); err != nil {
+		return err
 	}
 	rank := func(m GrantMatch) int {
 		switch m.Decision {
@@ -349,6 +352,25 @@ func (s *Service) findMatches(ctx context.Context, p *GrantPreview, pattern *gra
 	p.NeedsSecond = p.NeedsSecond || p.Rejected > 0
 	p.Matches = p.Matches[:min(len(p.Matches), MaxGrantMatches)]
 	return nil
+}
+
+// matchCalls returns those of the decided calls whose arguments, as the agent sent them, match a pattern.
+func (s *Service) matchCalls(ctx context.Context, pattern *grant.Pattern, decisions map[uuid.UUID]approval.Status) ([]GrantMatch, error) {
+	var matches []GrantMatch
+	for chunk := range slices.Chunk(slices.Collect(maps.Keys(decisions)), grantPreviewChunks) {
+		rows, _ := s.Pool.Query(ctx, `SELECT id, created_at, coalesce(submitted, arguments) FROM calls WHERE id = ANY($1) AND content_deleted_at IS NULL AND made IS NULL`, chunk)
+		var m GrantMatch
+		var arguments []byte
+		if _, err := pgx.ForEachRow(rows, []any{&m.CallID, &m.CreatedAt, &arguments}, func() error {
+			if m.Decision = decisions[m.CallID]; pattern.Matches(json.RawMessage(arguments)) {
+				matches = append(matches, m)
+			}
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("compare calls with a grant: %w", err)
+		}
+	}
+	return matches, nil
 }
 
 // Grant makes a grant from a call. It counts at once, unless it would have allowed a call that was rejected: then another person has to confirm it.

@@ -20,6 +20,7 @@ const (
 	Escalated AttentionKind = "escalated" // a step of its escalation is taken
 	Alone     AttentionKind = "alone"     // it is new, and no reviewer may decide it
 	Asked     AttentionKind = "asked"     // a question of the call's server waits for a decision
+	Planned   AttentionKind = "planned"   // a plan waits for a decision; its id is that of the approval
 	Settled   AttentionKind = "settled"   // it is no longer pending
 )
 

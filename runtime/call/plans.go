@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,8 +41,8 @@ type PlannedCall struct {
 	Note      string
 }
 
-// SubmitPlan validates and judges the calls of a plan as if they were made, and records the plan. Nothing is sent. A call that would be denied
-// makes the plan invalid. Error: *fault.InvalidError.
+// SubmitPlan validates and judges the calls of a plan as if they were made, records the plan, and notifies reviewers. Nothing is sent. A call that
+// would be denied makes the plan invalid. Error: *fault.InvalidError.
 func (s *Service) SubmitPlan(ctx context.Context, sub *PlanSubmission) (agent.Plan, error) {
 	p := agent.NewPlan{AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID, Title: strings.TrimSpace(sub.Title)}
 	invalid := checkPlanTexts(sub, p.Title)
@@ -67,7 +68,16 @@ func (s *Service) SubmitPlan(ctx context.Context, sub *PlanSubmission) (agent.Pl
 	if len(invalid) > 0 {
 		return agent.Plan{}, fmt.Errorf("submit plan: %w", &fault.InvalidError{Fields: invalid})
 	}
-	return s.Agents.CreatePlan(ctx, planActor(sub.Agent.ID, sub.PrincipalID), &p)
+	notices, err := s.listPlanNotices(ctx, &agent.Plan{AgentID: p.AgentID, PrincipalID: p.PrincipalID, Calls: p.Calls})
+	if err != nil {
+		return agent.Plan{}, fmt.Errorf("submit plan: %w", err)
+	}
+	return s.Agents.CreatePlan(ctx, Viewer{sub.Agent.ID, sub.PrincipalID}.auditActor(), &p, func(ctx context.Context, tx pgx.Tx, made *agent.Plan) error {
+		for i := range notices {
+			notices[i].Approval.CallID, notices[i].Deadline = made.ID, made.Deadline
+		}
+		return s.notifyPeople(ctx, tx, notices...)
+	})
 }
 
 func checkPlanTexts(sub *PlanSubmission, title string) (invalid []fault.Field) {
@@ -124,7 +134,7 @@ func (s *Service) planCall(ctx context.Context, sub *PlanSubmission, in *Planned
 	planned := agent.PlanCall{
 		Name: entry.Name, SkillID: c.SkillID, Skill: c.Skill, Tool: c.Tool, Pin: c.Pin, Arguments: c.AgentArguments(), Note: in.Note, Effect: agent.PlanAllows,
 	}
-	if a.verdict.Action == approval.Park {
+	if a.open != nil || a.verdict.Action == approval.Park {
 		planned.Effect = agent.PlanCovers
 		if planned.Reason, err = s.explainUncovered(ctx, c, a); planned.Reason != "" {
 			planned.Effect = agent.PlanExcepts
@@ -143,16 +153,8 @@ func explainRefused(r *refusal) *fault.Field {
 
 // explainUncovered returns why a plan cannot cover a call that would be parked. Empty: it can.
 func (s *Service) explainUncovered(ctx context.Context, c *Call, a *admission) (string, error) {
-	settings := a.skill.Tools[c.Tool]
-	switch {
-	case len(a.policies) > 0:
-		return "an approval policy decides about it: " + a.policies[0].Name, nil
-	case !settings.TakesGrants(a.definition):
-		return "the tool is destructive or of high risk, and no operator allows grants for it", nil
-	case !a.verdict.AllowsGrants(settings.Grants):
-		return "a rule, or a new or changed definition of the tool, asks a person about each call", nil
-	case len(c.Files) > 0:
-		return "it has attached files", nil
+	if why := explainNoGrants(c, a); why != "" {
+		return why, nil
 	}
 	secrets, err := s.ReadSecrets(ctx, *c)
 	if err != nil {
@@ -161,7 +163,7 @@ func (s *Service) explainUncovered(ctx context.Context, c *Call, a *admission) (
 	if secrets[c.ID].Count(c.Arguments) > 0 {
 		return "its arguments have a secret", nil
 	}
-	matchers, err := agent.ExactMatchers(c.Arguments)
+	matchers, err := grant.ProposeExact(c.Arguments)
 	if err != nil {
 		return "its arguments are too large or too many to be compared", nil //nolint:nilerr // that is the reason
 	}
@@ -178,27 +180,46 @@ func (s *Service) wasRejected(ctx context.Context, c *Call, matchers []grant.Mat
 	if err != nil {
 		return false, err
 	}
-	found, err := approval.ListScope(ctx, s.Pool, approval.Scope{AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool},
-		[]approval.Status{approval.Rejected}, maxGrantRejected)
-	if err != nil || len(found) == maxGrantRejected {
+	scope := approval.Scope{AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool}
+	rejected, err := approval.ListScope(ctx, s.Pool, scope, []approval.Status{approval.Rejected}, maxGrantRejected)
+	if err != nil || len(rejected) == maxGrantRejected {
 		return true, err
 	}
-	ids := make([]uuid.UUID, 0, len(found))
-	for id := range found {
-		ids = append(ids, id)
+	matches, err := s.matchCalls(ctx, pattern, rejected)
+	return len(matches) > 0, err
+}
+
+// listPlanNotices returns the notices about a plan, one for each skill of the calls that it covers. Their approvals say who may decide.
+func (s *Service) listPlanNotices(ctx context.Context, p *agent.Plan) ([]Attention, error) {
+	by, err := s.Agents.AgentByID(ctx, p.AgentID)
+	if errors.Is(err, agent.ErrNotFound) {
+		by, err = &agent.Agent{}, nil // it was deleted since
 	}
-	rejected := false
-	for chunk := range slices.Chunk(ids, grantPreviewChunks) {
-		rows, _ := s.Pool.Query(ctx, `SELECT coalesce(submitted, arguments) FROM calls WHERE id = ANY($1) AND content_deleted_at IS NULL AND made IS NULL`, chunk)
-		var arguments []byte
-		if _, err := pgx.ForEachRow(rows, []any{&arguments}, func() error {
-			rejected = rejected || pattern.Matches(json.RawMessage(arguments))
-			return nil
-		}); err != nil {
-			return false, fmt.Errorf("compare calls with a plan: %w", err)
+	if err != nil {
+		return nil, err
+	}
+	var notices []Attention
+	for i := range p.Calls {
+		c := &p.Calls[i]
+		if c.Effect != agent.PlanCovers || slices.ContainsFunc(notices, func(a Attention) bool { return a.Approval.SkillID == c.SkillID }) {
+			continue
 		}
+		skill, _, err := s.Agents.Skill(ctx, c.SkillID)
+		if errors.Is(err, agent.ErrNotFound) {
+			skill, err = &agent.Skill{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		notices = append(notices, Attention{
+			Kind: Planned, Agent: by.Name, Skill: c.Skill, Deadline: p.Deadline,
+			Approval: approval.Approval{
+				CallID: p.ID, AgentID: p.AgentID, PrincipalID: p.PrincipalID, SkillID: c.SkillID, Team: cmp.Or(skill.Team, by.Team),
+				Status: approval.Pending, CreatedAt: p.CreatedAt,
+			},
+		})
 	}
-	return rejected, nil
+	return notices, nil
 }
 
 // DecidePlan approves or rejects a plan for a reviewer. Errors: those of [agent.Service.DecidePlan] and of [Service.CheckPlanDecider],
@@ -214,7 +235,12 @@ func (s *Service) DecidePlan(ctx context.Context, by uuid.UUID, d *agent.PlanDec
 	if err := s.checkPlanDecision(ctx, &p, d); err != nil {
 		return p, fmt.Errorf("decide plan %s: %w", d.ID, err)
 	}
-	return s.Agents.DecidePlan(ctx, audit.Person(by), d)
+	return s.Agents.DecidePlan(ctx, audit.Person(by), d, s.notifyOfEnd)
+}
+
+// notifyOfEnd notifies people that a plan does not wait any more.
+func (s *Service) notifyOfEnd(ctx context.Context, tx pgx.Tx, p *agent.Plan) error {
+	return s.notifyPeople(ctx, tx, newSettledAttention(approval.Approval{CallID: p.ID, PrincipalID: p.PrincipalID, Deadline: p.Deadline}))
 }
 
 func (s *Service) checkPlanDecision(ctx context.Context, p *agent.Plan, d *agent.PlanDecision) error {
@@ -238,7 +264,7 @@ func (s *Service) checkPlanDecision(ctx context.Context, p *agent.Plan, d *agent
 			continue
 		}
 		covered++
-		matchers, err := agent.ExactMatchers(c.Arguments)
+		matchers, err := grant.ProposeExact(c.Arguments)
 		if err != nil {
 			return err
 		}
@@ -256,32 +282,49 @@ func (s *Service) checkPlanDecision(ctx context.Context, p *agent.Plan, d *agent
 	return nil
 }
 
-// CheckPlanDecider returns an error if a reviewer may not decide a plan: the same people decide as about its calls.
-// Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval.
+// CheckPlanDecider returns an error if a reviewer may not decide a plan: one who may not decide each call that it covers.
+// Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval, *identity.LimitError.
 func (s *Service) CheckPlanDecider(ctx context.Context, p *agent.Plan, by uuid.UUID) error {
-	return s.CheckDecider(ctx, &Call{AgentID: p.AgentID, PrincipalID: p.PrincipalID, CreatedAt: p.CreatedAt}, by)
+	notices, err := s.listPlanNotices(ctx, p)
+	if err != nil {
+		return err
+	}
+	for i := range notices {
+		if err := s.checkConflictOfInterest(ctx, s.Pool, &notices[i].Approval, by); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// GetPlan returns an agent's plan. ErrNotFound of package agent: it has none with this id for the same principal.
+// PlannedCalls returns the calls of a plan as if they were made, for their secrets and their evidence. The ids are of no stored calls.
+func PlannedCalls(p *agent.Plan) []Call {
+	calls := make([]Call, len(p.Calls))
+	for i := range p.Calls {
+		c := &p.Calls[i]
+		calls[i] = Call{
+			ID: uuid.NewSHA1(p.ID, []byte{byte(i)}), AgentID: p.AgentID, Agent: p.Agent, PrincipalID: p.PrincipalID, SkillID: c.SkillID, Skill: c.Skill,
+			Tool: c.Tool, Pin: c.Pin, Arguments: c.Arguments,
+		}
+	}
+	return calls
+}
+
+// GetPlan returns a plan. ErrNotFound of package agent: an agent sees only its own plans for the same principal.
 func (s *Service) GetPlan(ctx context.Context, viewer Viewer, id uuid.UUID) (agent.Plan, error) {
 	p, err := s.Agents.GetPlan(ctx, id)
-	if err == nil && (p.AgentID != viewer.AgentID || p.PrincipalID != viewer.PrincipalID) {
+	if err == nil && viewer.AgentID != uuid.Nil && viewer != (Viewer{p.AgentID, p.PrincipalID}) {
 		err = fmt.Errorf("read plan %s: %w", id, agent.ErrNotFound)
 	}
 	return p, err
 }
 
-// CancelPlan ends an agent's plan. Errors: those of [Service.GetPlan], agent.ErrPlanOver.
-func (s *Service) CancelPlan(ctx context.Context, viewer Viewer, id uuid.UUID) (agent.Plan, error) {
-	if _, err := s.GetPlan(ctx, viewer, id); err != nil {
-		return agent.Plan{}, err
+// CancelPlan ends a plan, pending or approved. by is the person who cancels it; uuid.Nil: the agent. Errors: those of [Service.GetPlan],
+// agent.ErrPlanOver.
+func (s *Service) CancelPlan(ctx context.Context, viewer Viewer, by, id uuid.UUID) (agent.Plan, error) {
+	p, err := s.GetPlan(ctx, viewer, id)
+	if err != nil {
+		return p, err
 	}
-	return s.Agents.CancelPlan(ctx, planActor(viewer.AgentID, viewer.PrincipalID), id)
-}
-
-func planActor(agentID, principal uuid.UUID) audit.Actor {
-	if principal != uuid.Nil {
-		return audit.Person(principal)
-	}
-	return audit.Agent(agentID)
+	return s.Agents.CancelPlan(ctx, Viewer{p.AgentID, by}.auditActor(), id, s.notifyOfEnd)
 }

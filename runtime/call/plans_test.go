@@ -1,18 +1,22 @@
 package call_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
@@ -117,10 +121,10 @@ func TestPlanStops(t *testing.T) {
 			}
 		},
 		"cancelled": func(w *world, p *agent.Plan) {
-			if _, err := w.calls.CancelPlan(w.t.Context(), call.Viewer{AgentID: uuid.New()}, p.ID); !errors.Is(err, agent.ErrNotFound) {
+			if _, err := w.calls.CancelPlan(w.t.Context(), call.Viewer{AgentID: uuid.New()}, uuid.Nil, p.ID); !errors.Is(err, agent.ErrNotFound) {
 				w.t.Errorf("another agent cancelled it: %v", err)
 			}
-			_, err := w.calls.CancelPlan(w.t.Context(), call.Viewer{AgentID: w.agent.ID}, p.ID)
+			_, err := w.calls.CancelPlan(w.t.Context(), call.Viewer{AgentID: w.agent.ID}, uuid.Nil, p.ID)
 			check(w.t, err)
 		},
 		"ended": func(w *world, p *agent.Plan) {
@@ -246,22 +250,74 @@ func TestPlanExcepts(t *testing.T) {
 	}
 }
 
-// TestGrantLeavesPolicies: one reviewer's grant does not stand in for a policy.
-func TestGrantLeavesPolicies(t *testing.T) {
+// TestPlanOfALimitedReviewer: a reviewer approves only plans of calls that the reviewer may decide.
+func TestPlanOfALimitedReviewer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.setPolicy(nil)
-	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank"})
-	w.grantAny(w.submit("files__write", `{"n":1}`).ID, 0)
-	w.passes(w.calls, `{"n":2}`, true)
-	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank", Grants: true})
-	w.passes(w.calls, `{"n":500}`, false)
+	w.registerSkills(time.Hour)
+	w.standingPeople()
 	files, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
-	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), files.ID, agent.SkillPatch{Policy: new("bank")})
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), files.ID, agent.SkillPatch{Team: new("finance")})
 	check(t, err)
-	waits := w.passes(w.calls, `{"n":3}`, false)
-	if _, err := w.calls.Grant(t.Context(), w.reviewer, call.GrantRequest{CallID: waits.ID}); !errors.Is(err, call.ErrNoGrants) {
-		t.Errorf("granted: %v", err)
+	p, err := w.calls.SubmitPlan(t.Context(), w.newPlan(`{"n":1}`))
+	check(t, err)
+	for _, c := range []struct {
+		limit identity.Limit
+		may   bool
+	}{
+		{identity.Limit{Skills: []string{"ledger"}}, false}, {identity.Limit{Teams: []string{"payments"}}, false},
+		{identity.Limit{Skills: []string{"files"}, Teams: []string{"finance"}}, true},
+	} {
+		w.limit(&c.limit)
+		_, err := w.calls.DecidePlan(t.Context(), w.reviewer, &agent.PlanDecision{ID: p.ID, Approve: true, Digest: p.Digest()})
+		if _, outside := errors.AsType[*identity.LimitError](err); c.may != (err == nil) || c.may == outside {
+			t.Errorf("%s: %v", c.limit, err)
+		}
+	}
+}
+
+// TestPlanNotices: reviewers are notified of a plan, with the team of its skill, and of its end.
+func TestPlanNotices(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.registerSkills(time.Hour)
+	var told []string
+	w.calls.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
+		for i := range list {
+			a := &list[i]
+			told = append(told, fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Approval.CallID, a.Agent, a.Skill, a.Approval.Team))
+		}
+		return nil
+	}
+	files, err := w.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), files.ID, agent.SkillPatch{Team: new("finance")})
+	check(t, err)
+	rejected, err := w.calls.SubmitPlan(t.Context(), w.newPlan(`{"n":1}`, `{"n":2}`))
+	check(t, err)
+	_, err = w.calls.DecidePlan(t.Context(), w.reviewer, &agent.PlanDecision{ID: rejected.ID, Digest: rejected.Digest()})
+	check(t, err)
+	cancelled, err := w.calls.SubmitPlan(t.Context(), w.newPlan(`{"n":1}`))
+	check(t, err)
+	_, err = w.calls.CancelPlan(t.Context(), call.Viewer{}, w.reviewer, cancelled.ID)
+	check(t, err)
+	want := []string{
+		"planned " + rejected.ID.String() + " billing files finance", "settled " + rejected.ID.String() + "   ",
+		"planned " + cancelled.ID.String() + " billing files finance", "settled " + cancelled.ID.String() + "   ",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// TestPlanOfCountedCalls: a call that a rule counts waits on its own, because the rule decides when it is made.
+func TestPlanOfCountedCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.setRule(rule.Spec{Name: "budget", Tools: []string{"write"}, When: `args.n > 10.0 && spent("n", "1h") > 100.0`, Effect: rule.Park})
+	p := w.approvePlan(w.newPlan(`{"n":1}`, `{"n":50}`))
+	if p.Calls[0].Effect != agent.PlanCovers || p.Calls[1].Reason != "a rule counts earlier calls when it is made" {
+		t.Errorf("the calls: %+v", p.Calls)
 	}
 }

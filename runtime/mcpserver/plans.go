@@ -86,13 +86,15 @@ func (x *toolCall) findPlan(text string, cancel bool) (agent.Plan, error) {
 	if err != nil {
 		return agent.Plan{}, agent.ErrNotFound
 	}
-	if cancel {
-		p, err := x.Plans.CancelPlan(x.r.Context(), x.viewer(), id)
-		if !errors.Is(err, agent.ErrPlanOver) { // else the answer says how it ended
-			return p, err
-		}
+	p, err := x.Plans.GetPlan(x.r.Context(), x.viewer(), id)
+	if err != nil || !cancel {
+		return p, err
 	}
-	return x.Plans.GetPlan(x.r.Context(), x.viewer(), id)
+	cancelled, err := x.Plans.CancelPlan(x.r.Context(), x.viewer(), x.principal, id)
+	if errors.Is(err, agent.ErrPlanOver) { // the answer says how it ended
+		return p, nil
+	}
+	return cancelled, err
 }
 
 // Codes of answers about plans.

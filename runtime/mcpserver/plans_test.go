@@ -34,7 +34,7 @@ func (f *fakePlans) GetPlan(_ context.Context, _ call.Viewer, id uuid.UUID) (age
 	return f.plan, nil
 }
 
-func (f *fakePlans) CancelPlan(_ context.Context, _ call.Viewer, id uuid.UUID) (agent.Plan, error) {
+func (f *fakePlans) CancelPlan(_ context.Context, _ call.Viewer, _, id uuid.UUID) (agent.Plan, error) {
 	if id != f.plan.ID {
 		return agent.Plan{}, agent.ErrNotFound
 	}

@@ -51,7 +51,7 @@ type Calls interface {
 type Plans interface {
 	SubmitPlan(ctx context.Context, sub *call.PlanSubmission) (agent.Plan, error)
 	GetPlan(ctx context.Context, viewer call.Viewer, id uuid.UUID) (agent.Plan, error)
-	CancelPlan(ctx context.Context, viewer call.Viewer, id uuid.UUID) (agent.Plan, error)
+	CancelPlan(ctx context.Context, viewer call.Viewer, by, id uuid.UUID) (agent.Plan, error)
 }
 
 // Agents is the part of an *[agent.Service] that the endpoint uses.

@@ -351,8 +351,8 @@ func eraseComments(ctx context.Context, e *eraser) (done bool, err error) {
 	return done, e.countHeld(ctx, "held_decisions", `approval_comments m, approvals a WHERE `+mine+` AND NOT (`+held+`)`, after, end, e.person)
 }
 
-// eraseGrants revokes the grants and cancels the plans for calls on the person's behalf, and deletes what they say about arguments. Grants that the person made stay,
-// and no longer count: the person is blocked.
+// eraseGrants revokes the grants and cancels the plans for calls on the person's behalf, and deletes what they say about arguments. Grants that
+// the person made stay, and no longer count: the person is blocked.
 func eraseGrants(ctx context.Context, e *eraser) (done bool, err error) {
 	const mine = `g.principal_id = $1`
 	held := e.batch.unlessHeld("g.agent_id", "g.granted_at", "least(g.revoked_at, g.ends_at)")
@@ -368,7 +368,7 @@ func eraseGrants(ctx context.Context, e *eraser) (done bool, err error) {
 	if err := e.countHeld(ctx, "held_plans", `plans g WHERE `+mine+` AND NOT (`+held+`)`, e.person); err != nil {
 		return false, err
 	}
-	if tag, err = e.Exec(ctx, `UPDATE plans g SET title = '', note = '', calls = '[]', status = CASE WHEN status IN ('pending', 'approved') THEN 'cancelled' ELSE status END
+	if tag, err = e.Exec(ctx, `UPDATE plans g SET title = '', calls = '[]', status = CASE WHEN status IN ('pending', 'approved') THEN 'cancelled' ELSE status END
 		WHERE `+mine+` AND `+held+` AND calls::text <> '[]'`, e.person); err != nil {
 		return false, err
 	}

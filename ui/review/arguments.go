@@ -45,7 +45,7 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 			a.Fields, a.Folded = &fields, fields.Folded
 			if s.isPending() {
 				dropPartial(&fields)
-				a.Card = makeCard(&fields, s.evidence, values, limits.Secrets.Find(c.Arguments), s.secrets.NamedByAgent(c.Arguments))
+				a.Card = makeCard(s.place, &fields, s.evidence, values, limits.Secrets.Find(c.Arguments), s.secrets.NamedByAgent(c.Arguments))
 			}
 		}
 	}

@@ -58,16 +58,16 @@ func (r CardRow) isAlarming() bool { return len(r.Alarms) > 0 }
 // isOdd reports whether the argument needs a second look.
 func (r CardRow) isOdd() bool { return r.Unusual || r.isAlarming() }
 
-// makeCard joins the arguments with the evidence about them. hidden are the secrets of the whole document, and named has the pointers of
+// makeCard joins the arguments with the evidence about them. place begins the ids of the rows; hidden are the secrets of the whole document, and named has the pointers of
 // arguments that the agent gave the name of a secret.
-func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value, hidden []secretfield.Field, named []string) *Card {
+func makeCard(place string, fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value, hidden []secretfield.Field, named []string) *Card {
 	byPointer := make(map[string]*evidence.Entry, len(entries))
 	for i := range entries {
 		byPointer[entries[i].Path] = &entries[i]
 	}
 	card := &Card{Rows: make([]CardRow, len(fields.List)), More: fields.More}
 	for i, f := range fields.List {
-		card.Rows[i].Field, card.Rows[i].ID = f, "arg-"+strconv.Itoa(i)
+		card.Rows[i].Field, card.Rows[i].ID = f, place+"arg-"+strconv.Itoa(i)
 		card.Rows[i].Named, card.Rows[i].Badge = slices.Contains(named, f.Pointer), present.NamedBadge()
 		if v, ok := values[f.Pointer]; ok && !f.Secret {
 			card.Rows[i].Typed = &v

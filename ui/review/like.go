@@ -94,7 +94,7 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	limits := hostile.Folded()
 	limits.Secrets = s.secrets
 	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
-		l.Common = makeCard(&fields, subjects[0].evidence, typed.RecognizeDocument(common), s.secrets.Find(common), s.secrets.NamedByAgent(common))
+		l.Common = makeCard(s.place, &fields, subjects[0].evidence, typed.RecognizeDocument(common), s.secrets.Find(common), s.secrets.NamedByAgent(common))
 	}
 	columns := map[string]int{} // by name
 	for i := range waiting {
@@ -152,7 +152,12 @@ func presentOwn(s *subject, own, whole []byte) *Card {
 			values[pointer] = v
 		}
 	}
-	return makeCard(&fields, s.evidence, values, s.secrets.Find(own), s.secrets.NamedByAgent(own))
+	return makeCard(s.place, &fields, s.evidence, values, s.secrets.Find(own), s.secrets.NamedByAgent(own))
+}
+
+// isPlain reports whether a call can be approved beside others: all of it was shown, and nothing needs a second look.
+func (s *subject) isPlain(shown *Arguments) bool {
+	return !s.risk.Twice && !shown.Alarming && !shown.Folded && !shown.Withheld && s.current
 }
 
 // presentAlike presents one of several calls with the decisions that the reader may make.
@@ -167,7 +172,7 @@ func presentAlike(access identity.Access, now time.Time, s *subject, w *call.Wai
 		if shown.Withheld {
 			one.Warning = text.Join(" ", one.Warning, s.describeWithheld())
 		}
-		one.MayApprove = !s.risk.Twice && !shown.Alarming && !shown.Folded && !shown.Withheld && s.current
+		one.MayApprove = s.isPlain(&shown)
 	}
 	if s.editWaits() {
 		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.ReviewEditedByReviewer())

@@ -1,5 +1,5 @@
 // Package review owns the page of one call, where reviewers read, compare, edit and decide it. It also owns the page that decides similar
-// calls together. Package queue owns the list of pending calls.
+// calls together, and those about plans. Package queue owns the list of pending calls.
 package review
 
 import (
@@ -48,6 +48,7 @@ type Handlers struct {
 	Decisions *DecisionHandler
 	Batches   *BatchHandler
 	Questions *QuestionHandler
+	Plans     *PlanHandler
 }
 
 // New returns the handlers.
@@ -64,6 +65,7 @@ func New(cfg Config) *Handlers {
 		},
 		Batches:   &BatchHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls},
 		Questions: &QuestionHandler{Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge},
+		Plans:     &PlanHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, agents: cfg.Agents},
 	}
 }
 
@@ -120,4 +122,13 @@ type QuestionHandler struct {
 	calls     *call.Service
 	login     *login.Login
 	proofAge  time.Duration
+}
+
+// PlanHandler shows plans, lists of calls to come, and decides about them.
+type PlanHandler struct {
+	*shell.Shell
+
+	reader *reader
+	calls  *call.Service
+	agents *agent.Service
 }

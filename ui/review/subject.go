@@ -64,6 +64,7 @@ type subject struct {
 	voter      policy.Voter      // the reader, if the call has policies
 	conditions map[string]string // of the rules that judged the call, by their names
 
+	place     string               // begins the ids of its arguments on a page with several calls; empty: on its own page
 	questions []call.AskedQuestion // of the call's server
 	evidence  []evidence.Entry     // about the arguments of a pending call
 

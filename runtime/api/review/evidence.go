@@ -67,14 +67,15 @@ func enumOf[T ~string](values ...T) *huma.Schema {
 // readEvidence returns the evidence about a call's arguments. newest is the call that [call.QueueNewest] read.
 func (h *approvalHandlers) readEvidence(ctx context.Context, c *call.Call, newest uuid.UUID) ([]Evidence, error) {
 	entries, err := h.calls.ReadEvidenceUpTo(ctx, c, newest)
-	if err != nil {
-		return nil, err
-	}
+	return listEvidence(entries), err
+}
+
+func listEvidence(entries []evidence.Entry) []Evidence {
 	list := make([]Evidence, len(entries))
 	for i := range entries {
 		list[i] = newEvidence(&entries[i])
 	}
-	return list, nil
+	return list
 }
 
 func newEvidence(e *evidence.Entry) Evidence {

@@ -49,11 +49,12 @@ type PlanCall struct {
 	SkillTool string           `json:"skill_tool" doc:"The skill's own name for the tool."`
 	Arguments json.RawMessage  `json:"arguments"`
 	Note      *string          `json:"note"`
-	Effect    agent.PlanEffect `json:"effect" enum:"covered,allowed,waits" doc:"covered: it passes once when the plan is approved. allowed: it needs no approval. waits: it waits for people when it is made."`
+	Effect    agent.PlanEffect `json:"effect" enum:"covered,allowed,waits" doc:"covered: it passes once after the plan is approved. allowed: it needs no approval. waits: it waits for a reviewer when it is made."`
 	Reason    *string          `json:"reason" doc:"Why it waits; null: it does not."`
-	Struck    bool             `json:"struck" doc:"Whether the reviewer left it out: it waits for people when it is made."`
+	Struck    bool             `json:"struck" doc:"Whether the reviewer left it out: it waits for a reviewer when it is made."`
 	GrantID   *uuid.UUID       `json:"grant_id" format:"uuid" doc:"The grant of an approved plan's call."`
 	CallID    *uuid.UUID       `json:"call_id" format:"uuid" doc:"The call that passed by the plan; null: none so far."`
+	Evidence  []Evidence       `json:"evidence" nullable:"false" doc:"For reviewers and operators, one entry for each argument of a call of a pending plan, compared with approved calls of the tool. Empty in lists."`
 }
 
 func (h *planHandlers) planViews(ctx context.Context, plans ...agent.Plan) (func(agent.Plan) Plan, error) {
@@ -75,7 +76,7 @@ func (h *planHandlers) planViews(ctx context.Context, plans ...agent.Plan) (func
 			c, use := &p.Calls[i], p.Uses[i]
 			view.Calls[i] = PlanCall{
 				Tool: c.Name, Skill: c.Skill, SkillTool: c.Tool, Arguments: c.Arguments, Note: rest.OrNull(c.Note), Effect: c.Effect, Reason: rest.OrNull(c.Reason),
-				Struck: p.IsStruck(i), GrantID: postgres.OrNull(use.GrantID), CallID: postgres.OrNull(use.CallID),
+				Struck: p.IsStruck(i), GrantID: postgres.OrNull(use.GrantID), CallID: postgres.OrNull(use.CallID), Evidence: []Evidence{},
 			}
 		}
 		return view
@@ -90,7 +91,18 @@ func (h *planHandlers) onePlan(ctx context.Context, p agent.Plan, err error) (*r
 	if err != nil {
 		return nil, err
 	}
-	return rest.NewOutput(view(p)), nil
+	answer := rest.NewOutput(view(p))
+	if p.Status != agent.PlanPending || !rest.CallerOf(ctx).SeesAll() {
+		return answer, nil
+	}
+	for i, c := range call.PlannedCalls(&p) {
+		entries, err := h.calls.ReadEvidence(ctx, &c)
+		if err != nil {
+			return nil, err
+		}
+		answer.Body.Calls[i].Evidence = listEvidence(entries)
+	}
+	return answer, nil
 }
 
 type submitPlanInput struct {
@@ -151,25 +163,25 @@ func (h *planHandlers) listPlans(ctx context.Context, input *listPlansInput) (*r
 	return rest.ListOf(plans, "", view), nil
 }
 
-// visiblePlan returns a plan that the caller may see, and whether it is the caller's own. To other callers it does not exist.
-func (h *planHandlers) visiblePlan(ctx context.Context, text string) (p agent.Plan, own bool, err error) {
+// visiblePlan returns a plan that the caller may see, and as whom. To other callers it does not exist.
+func (h *planHandlers) visiblePlan(ctx context.Context, text string) (agent.Plan, call.Viewer, error) {
 	id, err := rest.ParseID("plan", text)
 	if err != nil {
-		return p, false, err
+		return agent.Plan{}, call.Viewer{}, err
 	}
-	if p, err = h.Agents.GetPlan(ctx, id); err != nil {
-		return p, false, rest.WithName(err, "plan", text)
+	p, err := h.Agents.GetPlan(ctx, id)
+	if err != nil {
+		return p, call.Viewer{}, rest.WithName(err, "plan", text)
 	}
 	who := rest.CallerOf(ctx)
-	if who.Agent != nil {
-		own = who.Agent.ID == p.AgentID && p.PrincipalID == uuid.Nil
-	} else {
-		own = p.PrincipalID == who.PersonID() && who.Person.MayActAs(p.Agent)
+	own := p.PrincipalID == who.PersonID() && (who.Agent != nil && who.Agent.ID == p.AgentID || who.Agent == nil && who.Person.MayActAs(p.Agent))
+	switch {
+	case own:
+		return p, who.ViewerAs(p.AgentID), nil
+	case who.SeesAll():
+		return p, call.Viewer{}, nil
 	}
-	if !own && !who.SeesAll() {
-		return p, false, rest.NotFound("plan", text)
-	}
-	return p, own, nil
+	return p, call.Viewer{}, rest.NotFound("plan", text)
 }
 
 func (h *planHandlers) getPlan(ctx context.Context, input *rest.ByID) (*rest.Output[Plan], error) {
@@ -178,15 +190,15 @@ func (h *planHandlers) getPlan(ctx context.Context, input *rest.ByID) (*rest.Out
 }
 
 func (h *planHandlers) cancelPlan(ctx context.Context, input *rest.ByID) (*rest.Output[Plan], error) {
-	p, own, err := h.visiblePlan(ctx, input.ID)
+	p, viewer, err := h.visiblePlan(ctx, input.ID)
 	if err != nil {
 		return nil, err
 	}
 	who := rest.CallerOf(ctx)
-	if !own && !who.HasRole(identity.Operator) {
+	if all := viewer == (call.Viewer{}); all && !who.HasRole(identity.Operator) {
 		return nil, rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "only the caller that submitted a plan, or an operator, can cancel it")
 	}
-	p, err = h.Agents.CancelPlan(ctx, who.Actor(), p.ID)
+	p, err = h.calls.CancelPlan(ctx, viewer, who.PersonID(), p.ID)
 	return h.onePlan(ctx, p, err)
 }
 
@@ -194,7 +206,7 @@ type approvePlanInput struct {
 	rest.ByID
 	Body struct {
 		Digest string         `json:"digest" doc:"Of the plan that you saw."`
-		Strike []int          `json:"strike,omitempty" doc:"The calls that you leave out, counted from 0: they wait for people when they are made."`
+		Strike []int          `json:"strike,omitempty" doc:"The calls that you leave out, counted from 0: they wait for a reviewer when they are made."`
 		Time   agent.Duration `json:"time,omitempty" doc:"How long the plan lasts: 8h, the default. At most the server's max_grant_time."`
 		Note   string         `json:"note,omitempty" doc:"For the agent."`
 	} `nameHint:"ApprovePlanRequest"`

@@ -14,13 +14,13 @@ import (
 
 // readPlanState returns a text that changes with the list of plans that wait for a reviewer.
 func (h *Handler) readPlanState(ctx context.Context) (string, error) {
-	list, err := h.agents.ListPlans(ctx, true)
-	if err != nil || len(list) == 0 {
+	ids, err := h.agents.ListPendingPlans(ctx)
+	if err != nil || len(ids) == 0 {
 		return "", err
 	}
 	sum := fnv.New64a()
-	for i := range list {
-		_, _ = sum.Write(list[i].ID[:]) // never fails
+	for _, id := range ids {
+		_, _ = sum.Write(id[:]) // never fails
 	}
 	return strconv.FormatUint(sum.Sum64(), 36), nil
 }

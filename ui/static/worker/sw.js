@@ -1,4 +1,4 @@
-// The service worker shows pending calls while no page of the dashboard is open. Its messages are encrypted for this browser. It
+// The service worker shows pending calls and plans while no page of the dashboard is open. Its messages are encrypted for this browser. It
 // handles no requests. The server adds the constants language and texts.
 
 const summary = "calls";
@@ -16,7 +16,7 @@ self.addEventListener("push", (event) => event.waitUntil(take(event.data.json())
 
 self.addEventListener("notificationclick", (event) => {
 	event.notification.close();
-	event.waitUntil(open(event.notification.tag === summary ? "/" : `/calls/${event.notification.tag}`));
+	event.waitUntil(open(event.notification.data ?? "/"));
 });
 
 // A browser may replace its subscription.
@@ -25,7 +25,7 @@ self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew
 const show = (title, options) => self.registration.showNotification(title, options);
 
 const name = (kind, call, team) => say({
-	escalated: team ? "PushEscalatedTo" : "PushEscalated", no_reviewer: "PushNoReviewer", asked: "PushAsked",
+	escalated: team ? "PushEscalatedTo" : "PushEscalated", no_reviewer: "PushNoReviewer", asked: "PushAsked", planned: "PushPlanned",
 }[kind] ?? "PushParked", { call, team });
 
 // take shows a notification for each new pending call and closes those of calls that are no longer pending. Browsers update a worker some
@@ -33,7 +33,8 @@ const name = (kind, call, team) => say({
 async function take({ show: calls, more, ended, waiting }) {
 	for (const { id, kind, call, team, title, until } of calls) {
 		const time = new Date(until).toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
-		await show(kind ? name(kind, call, team) : title, { tag: id, renotify: true, body: say("Until", { time }) });
+		const data = `/${kind === "planned" ? "plans" : "calls"}/${id}`;
+		await show(kind ? name(kind, call, team) : title, { tag: id, data, renotify: true, body: say("Until", { time }) });
 	}
 	const shown = await self.registration.getNotifications();
 	for (const one of shown) if (ended.includes(one.tag)) one.close();

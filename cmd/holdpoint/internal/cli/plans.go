@@ -36,7 +36,7 @@ func newPlansCmd(e *Env) *cobra.Command {
 func newPlansListCmd(e *Env) *cobra.Command {
 	var query client.ListPlansQuery
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the plans that wait, newest first", Example: "  holdpoint plans list --all",
+		Use: "list", Short: "List pending plans, newest first", Example: "  holdpoint plans list --all",
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			reply, err := api.ListPlans(ctx, query)
 			return printList(e, reply, err, []string{"ID", "STATUS", "AGENT", "FOR", "CALLS", "TITLE", "DECIDE BY"}, func(p *client.Plan) []string {
@@ -61,6 +61,7 @@ func (e *Env) showPlan(p *client.Plan) error {
 			text += ": " + *c.Note
 		}
 		pairs = append(pairs, fmt.Sprintf("Call %d", i+1), text)
+		pairs = append(pairs, evidenceFields(c.Evidence)...)
 	}
 	return e.printFields(pairs...)
 }
