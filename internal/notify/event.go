@@ -36,7 +36,7 @@ type Event struct {
 	CallID      uuid.UUID `json:"call_id"` // of Planned: the id of the plan
 	Agent       string    `json:"agent"`
 	Skill       string    `json:"skill"`
-	Tool        string    `json:"tool"` // empty if Planned
+	Tool        string    `json:"tool"`            // empty if Planned
 	Team        string    `json:"team,omitempty"`  // that is asked; empty: every team, or People
 	Teams       []string  `json:"teams,omitempty"` // that the call was given to, for the limits of reviewers
 	Deadline    time.Time `json:"deadline"`
@@ -127,7 +127,9 @@ func readSubscriptions(ctx context.Context, db postgres.Querier) (subscriptions,
 }
 
 // rankOf orders the kinds: of several events of a call, the one with the highest rank is sent.
-func (k Kind) rankOf() int { return slices.Index([]Kind{Planned, Parked, Escalated, NoReviewer, Asked}, k) }
+func (k Kind) rankOf() int {
+	return slices.Index([]Kind{Planned, Parked, Escalated, NoReviewer, Asked}, k)
+}
 
 // newestByCall returns one event of each waiting call, by deadline.
 func newestByCall(events []Event, waiting []uuid.UUID) []Event {

@@ -28,7 +28,7 @@ const (
 	MaxPlanNote    = 500     // characters, of one call, and of a decision
 	MaxPlanSize    = 1 << 18 // bytes of all arguments
 	MaxPlans       = 20      // pending ones of an agent
-	MaxListedPlans = 1000
+	MaxListedPlans = 200
 )
 
 // PlanStatus says whether a plan counts.
@@ -318,9 +318,9 @@ func (s *Service) GetPlan(ctx context.Context, id uuid.UUID) (Plan, error) {
 	return *p, nil
 }
 
-// ListPlans returns the newest plans, at most [MaxListedPlans], without the uses of their grants. pending: only those that wait.
-func (s *Service) ListPlans(ctx context.Context, pending bool) ([]Plan, error) {
-	found, err := readPlans(ctx, s.pool, `(NOT $1 OR `+planWaits+`) ORDER BY p.id DESC LIMIT $2`, pending, MaxListedPlans)
+// ListPlans returns the newest plans, at most limit, without the uses of their grants. pending: only those that wait.
+func (s *Service) ListPlans(ctx context.Context, pending bool, limit int) ([]Plan, error) {
+	found, err := readPlans(ctx, s.pool, `(NOT $1 OR `+planWaits+`) ORDER BY p.id DESC LIMIT $2`, pending, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list plans: %w", err)
 	}

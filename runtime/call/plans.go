@@ -297,8 +297,8 @@ func (s *Service) CheckPlanDecider(ctx context.Context, p *agent.Plan, by uuid.U
 	return nil
 }
 
-// PlannedCalls returns the calls of a plan as if they were made, for their secrets and their evidence. The ids are of no stored calls.
-func PlannedCalls(p *agent.Plan) []Call {
+// ListPlanCalls returns the calls of a plan as if they were made, for their secrets and their evidence. The ids are of no stored calls.
+func ListPlanCalls(p *agent.Plan) []Call {
 	calls := make([]Call, len(p.Calls))
 	for i := range p.Calls {
 		c := &p.Calls[i]

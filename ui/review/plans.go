@@ -35,7 +35,7 @@ func ExplainPlanError(_ *http.Request, err error) (status int, n view.Notice, ok
 // ShowPlans lists the pending plans, or all.
 func (h *PlanHandler) ShowPlans(w http.ResponseWriter, r *http.Request) {
 	l := PlanList{All: r.URL.Query().Get("all") != ""}
-	plans, err := h.agents.ListPlans(r.Context(), !l.All)
+	plans, err := h.agents.ListPlans(r.Context(), !l.All, agent.MaxListedPlans)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -178,7 +178,7 @@ func explainBarred(err error) text.Message {
 
 // presentPlanCalls presents the calls of a plan as the page of a call does. Those of a pending plan are compared with approved calls.
 func (h *PlanHandler) presentPlanCalls(ctx context.Context, p *agent.Plan) ([]PlanCall, error) {
-	calls := call.PlannedCalls(p)
+	calls := call.ListPlanCalls(p)
 	secrets, err := h.calls.ReadSecrets(ctx, calls...)
 	if err != nil {
 		return nil, err

@@ -95,7 +95,7 @@ func (h *planHandlers) onePlan(ctx context.Context, p agent.Plan, err error) (*r
 	if p.Status != agent.PlanPending || !rest.CallerOf(ctx).SeesAll() {
 		return answer, nil
 	}
-	for i, c := range call.PlannedCalls(&p) {
+	for i, c := range call.ListPlanCalls(&p) {
 		entries, err := h.calls.ReadEvidence(ctx, &c)
 		if err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ type listPlansInput struct {
 
 // listPlans has no pages: it lists the newest [agent.MaxListedPlans].
 func (h *planHandlers) listPlans(ctx context.Context, input *listPlansInput) (*rest.ListOutput[Plan], error) {
-	plans, err := h.Agents.ListPlans(ctx, !input.All)
+	plans, err := h.Agents.ListPlans(ctx, !input.All, agent.MaxListedPlans)
 	if err != nil {
 		return nil, err
 	}

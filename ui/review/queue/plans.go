@@ -12,6 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text"
 )
 
+const planWindow = 50 // pending plans on the queue page
+
 // readPlanState returns a text that changes with the list of plans that wait for a reviewer.
 func (h *Handler) readPlanState(ctx context.Context) (string, error) {
 	ids, err := h.agents.ListPendingPlans(ctx)
@@ -27,7 +29,7 @@ func (h *Handler) readPlanState(ctx context.Context) (string, error) {
 
 // readPendingPlans reads and presents the plans that wait for a reviewer.
 func (h *Handler) readPendingPlans(ctx context.Context, now time.Time) ([]PendingPlan, error) {
-	list, err := h.agents.ListPlans(ctx, true)
+	list, err := h.agents.ListPlans(ctx, true, planWindow)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
