@@ -14,6 +14,9 @@ import (
 // Operations returns the operations of the API, by path.
 func Operations() []APIOperation {
 	return []APIOperation{
+		{"GET", "/api/v1/absences", "List absences that have not ended, by their start"},
+		{"POST", "/api/v1/absences", "Say that a person is away, and who stands in"},
+		{"DELETE", "/api/v1/absences/{id}", "End an absence now"},
 		{"GET", "/api/v1/agents", "List agents by name"},
 		{"POST", "/api/v1/agents", "Create an agent"},
 		{"DELETE", "/api/v1/agents/{name}", "Delete an agent; its keys stop working"},
@@ -58,6 +61,10 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/calls/{id}/cancel", "Cancel a call that has not been sent, even if it is approved"},
 		{"GET", "/api/v1/calls/{id}/files/{file}", "Download the content of a file that is attached to a call"},
 		{"POST", "/api/v1/calls/{id}/resolve", "Record the real outcome of a call whose status is unknown"},
+		{"GET", "/api/v1/changes", "List changes that waited for a second operator, newest first"},
+		{"GET", "/api/v1/changes/{id}", "Get a change with all its differences"},
+		{"POST", "/api/v1/changes/{id}/approve", "Make a change that another operator proposed, exactly as it was proposed"},
+		{"POST", "/api/v1/changes/{id}/reject", "Reject a change, or withdraw your own"},
 		{"GET", "/api/v1/connections", "List connections to protected skill servers, newest first; reviewers also see shared ones"},
 		{"GET", "/api/v1/connections/{id}", "Get a connection, without its tokens"},
 		{"POST", "/api/v1/connections/{id}/disconnect", "Delete the tokens of a connection and have them revoked"},
@@ -71,12 +78,16 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/conversations/{id}/fork", "Start another conversation with the entries up to a given one"},
 		{"GET", "/api/v1/conversations/{id}/messages", "List the entries of a conversation, oldest first"},
 		{"POST", "/api/v1/conversations/{id}/messages", "Send a message"},
+		{"GET", "/api/v1/delegations", "List delegations that have not ended, by team"},
+		{"POST", "/api/v1/delegations", "Make a reviewer a member of a team until a time"},
+		{"DELETE", "/api/v1/delegations/{id}", "End a delegation now"},
 		{"POST", "/api/v1/files/presign-upload", "Announce a file and get a URL for one upload with PUT, without a credential"},
 		{"DELETE", "/api/v1/files/{id}", "Delete a file that is not attached to a call"},
 		{"GET", "/api/v1/files/{id}", "Get an announced file, without its content"},
 		{"GET", "/api/v1/grants", "List grants, newest first"},
 		{"POST", "/api/v1/grants", "Allow calls like one"},
 		{"POST", "/api/v1/grants/preview", "List the calls that a grant would have allowed; nothing is stored"},
+		{"GET", "/api/v1/grants/suggestions", "List the grants that past decisions suggest; nothing is granted"},
 		{"GET", "/api/v1/grants/{id}", "Get a grant"},
 		{"POST", "/api/v1/grants/{id}/confirm", "Confirm a grant that needs a second person"},
 		{"POST", "/api/v1/grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied"},
@@ -113,6 +124,7 @@ func Operations() []APIOperation {
 		{"PUT", "/api/v1/policies/{name}", "Create an approval policy, or replace the one of this name"},
 		{"GET", "/api/v1/policies/{name}/history", "List the versions of an approval policy, newest first, also of a deleted one"},
 		{"GET", "/api/v1/questions", "List the questions of skills' servers that wait for a reviewer, most urgent first, at most 200"},
+		{"GET", "/api/v1/reviewers", "List reviewers, to name a substitute"},
 		{"GET", "/api/v1/rules", "List rules by name"},
 		{"POST", "/api/v1/rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored"},
 		{"POST", "/api/v1/rules/replay", "Judge recorded calls by a rule; nothing is stored"},
@@ -137,6 +149,10 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/skills/{name}/tools/{tool}/accept", "Accept the current definition of a tool"},
 		{"POST", "/api/v1/skills/{name}/tools/{tool}/refuse", "Refuse the current definition of a tool: no call of it is sent"},
 		{"POST", "/api/v1/skills/{name}/try", "Make one read-only call of a skill over an HTTP API; it is audited and belongs to no agent"},
+		{"GET", "/api/v1/teams", "List teams by name, with their members at this moment"},
+		{"DELETE", "/api/v1/teams/{name}/schedule", "Delete the on-call calendar of a team"},
+		{"PUT", "/api/v1/teams/{name}/schedule", "Set the on-call calendar of a team, and fetch it"},
+		{"POST", "/api/v1/teams/{name}/schedule/fetch", "Fetch the on-call calendar of a team now"},
 		{"GET", "/api/v1/tokens", "List personal tokens, without their secrets"},
 		{"POST", "/api/v1/tokens", "Create a token for yourself; it is shown only once"},
 		{"DELETE", "/api/v1/tokens/{id}", "Revoke a token"},
@@ -145,6 +161,22 @@ func Operations() []APIOperation {
 		{"DELETE", "/api/v1/webhooks/{name}", "Delete a webhook"},
 		{"POST", "/api/v1/webhooks/{name}/test", "Send a test message to a chat"},
 	}
+}
+
+// ListAbsences sends GET /api/v1/absences.
+func (c *Client) ListAbsences(ctx context.Context) (Reply[List[Absence]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/absences", nil, nil)
+}
+
+// CreateAbsence sends POST /api/v1/absences.
+func (c *Client) CreateAbsence(ctx context.Context, body AbsenceRequest) (Reply[Absence], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/absences", nil, body)
+}
+
+// EndAbsence sends DELETE /api/v1/absences/{id}.
+func (c *Client) EndAbsence(ctx context.Context, id string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/absences/"+Segment(id), nil, nil)
+	return err
 }
 
 // ListAgentsQuery is the query of [Client.ListAgents]. What is zero is left out.
@@ -501,6 +533,37 @@ func (c *Client) ResolveCall(ctx context.Context, id string, body ResolveRequest
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/calls/"+Segment(id)+"/resolve", nil, body)
 }
 
+// ListChangesQuery is the query of [Client.ListChanges]. What is zero is left out.
+type ListChangesQuery struct {
+	Limit   *int64
+	Cursor  string
+	Pending bool
+}
+
+// ListChanges sends GET /api/v1/changes.
+func (c *Client) ListChanges(ctx context.Context, query ListChangesQuery) (Reply[List[ControlledChange]], error) {
+	q := parameters{}
+	q.addParameter("limit", query.Limit)
+	q.addParameter("cursor", query.Cursor)
+	q.addParameter("pending", query.Pending)
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/changes", q, nil)
+}
+
+// GetChange sends GET /api/v1/changes/{id}.
+func (c *Client) GetChange(ctx context.Context, id string) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/changes/"+Segment(id), nil, nil)
+}
+
+// ApproveChange sends POST /api/v1/changes/{id}/approve.
+func (c *Client) ApproveChange(ctx context.Context, id string, body ChangeDecision) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/changes/"+Segment(id)+"/approve", nil, body)
+}
+
+// RejectChange sends POST /api/v1/changes/{id}/reject.
+func (c *Client) RejectChange(ctx context.Context, id string, body ChangeDecision) (Reply[ControlledChange], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/changes/"+Segment(id)+"/reject", nil, body)
+}
+
 // ListConnectionsQuery is the query of [Client.ListConnections]. What is zero is left out.
 type ListConnectionsQuery struct {
 	Limit  *int64
@@ -596,6 +659,22 @@ func (c *Client) ListMessages(ctx context.Context, id string, query ListMessages
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/conversations/"+Segment(id)+"/messages", q, nil)
 }
 
+// ListDelegations sends GET /api/v1/delegations.
+func (c *Client) ListDelegations(ctx context.Context) (Reply[List[Delegation]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/delegations", nil, nil)
+}
+
+// CreateDelegation sends POST /api/v1/delegations.
+func (c *Client) CreateDelegation(ctx context.Context, body DelegationRequest) (Reply[Delegation], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/delegations", nil, body)
+}
+
+// EndDelegation sends DELETE /api/v1/delegations/{id}.
+func (c *Client) EndDelegation(ctx context.Context, id string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/delegations/"+Segment(id), nil, nil)
+	return err
+}
+
 // PresignUpload sends POST /api/v1/files/presign-upload.
 func (c *Client) PresignUpload(ctx context.Context, body PresignUploadRequest) (Reply[PresignedUpload], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/files/presign-upload", nil, body)
@@ -632,6 +711,11 @@ func (c *Client) CreateGrant(ctx context.Context, body GrantRequest) (Reply[Gran
 // PreviewGrant sends POST /api/v1/grants/preview.
 func (c *Client) PreviewGrant(ctx context.Context, body GrantText) (Reply[GrantPreview], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/preview", nil, body)
+}
+
+// SuggestGrants sends GET /api/v1/grants/suggestions.
+func (c *Client) SuggestGrants(ctx context.Context) (Reply[GrantSuggestions], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/grants/suggestions", nil, nil)
 }
 
 // GetGrant sends GET /api/v1/grants/{id}.
@@ -881,6 +965,11 @@ func (c *Client) ListQuestions(ctx context.Context) (Reply[List[Question]], erro
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/questions", nil, nil)
 }
 
+// ListReviewers sends GET /api/v1/reviewers.
+func (c *Client) ListReviewers(ctx context.Context) (Reply[List[PersonName]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/reviewers", nil, nil)
+}
+
 // ListRules sends GET /api/v1/rules.
 func (c *Client) ListRules(ctx context.Context) (Reply[List[Rule]], error) {
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/rules", nil, nil)
@@ -1026,6 +1115,27 @@ func (c *Client) TrySkill(ctx context.Context, name string, body Trial) (Reply[T
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/skills/"+Segment(name)+"/try", nil, body)
 }
 
+// ListTeams sends GET /api/v1/teams.
+func (c *Client) ListTeams(ctx context.Context) (Reply[List[Team]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/teams", nil, nil)
+}
+
+// DeleteSchedule sends DELETE /api/v1/teams/{name}/schedule.
+func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/teams/"+Segment(name)+"/schedule", nil, nil)
+	return err
+}
+
+// SetSchedule sends PUT /api/v1/teams/{name}/schedule.
+func (c *Client) SetSchedule(ctx context.Context, name string, body ScheduleRequest) (Reply[Schedule], error) {
+	return c.doRequest(ctx, http.MethodPut, "/api/v1/teams/"+Segment(name)+"/schedule", nil, body)
+}
+
+// FetchSchedule sends POST /api/v1/teams/{name}/schedule/fetch.
+func (c *Client) FetchSchedule(ctx context.Context, name string) (Reply[Schedule], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/teams/"+Segment(name)+"/schedule/fetch", nil, nil)
+}
+
 // ListTokensQuery is the query of [Client.ListTokens]. What is zero is left out.
 type ListTokensQuery struct {
 	Limit  *int64
@@ -1081,6 +1191,25 @@ type APIAuthSpec struct {
 	Username *string `json:"username,omitzero"`
 }
 
+// Absence is a schema of the API.
+type Absence struct {
+	CreatedAt  time.Time   `json:"created_at"`
+	CreatedBy  *string     `json:"created_by"`
+	Ends       time.Time   `json:"ends"`
+	ID         string      `json:"id"`
+	Person     *PersonName `json:"person"`
+	Starts     time.Time   `json:"starts"`
+	Substitute *PersonName `json:"substitute"`
+}
+
+// AbsenceRequest is a schema of the API.
+type AbsenceRequest struct {
+	Ends       time.Time  `json:"ends"`
+	Person     *string    `json:"person,omitzero"`
+	Starts     *time.Time `json:"starts,omitzero"`
+	Substitute *string    `json:"substitute,omitzero"`
+}
+
 // AcceptRequest is a schema of the API.
 type AcceptRequest struct {
 	Pin string `json:"pin"`
@@ -1088,27 +1217,29 @@ type AcceptRequest struct {
 
 // Agent is a schema of the API.
 type Agent struct {
-	CreatedAt    time.Time       `json:"created_at"`
-	ErrorStyle   string          `json:"error_style"`
-	EscalateTo   *string         `json:"escalate_to"`
-	ID           string          `json:"id"`
-	Instructions string          `json:"instructions"`
-	Limits       *Limits         `json:"limits"`
-	Model        json.RawMessage `json:"model"`
-	Name         string          `json:"name"`
-	Plans        bool            `json:"plans"`
-	ReplyTimeout string          `json:"reply_timeout"`
-	Revision     int64           `json:"revision"`
-	Skills       []AgentSkill    `json:"skills"`
-	Team         *string         `json:"team"`
-	UpdatedAt    time.Time       `json:"updated_at"`
-	WaitBudget   string          `json:"wait_budget"`
+	CreatedAt    time.Time        `json:"created_at"`
+	ErrorStyle   string           `json:"error_style"`
+	EscalateTo   *string          `json:"escalate_to"`
+	Escalation   []EscalationStep `json:"escalation"`
+	ID           string           `json:"id"`
+	Instructions string           `json:"instructions"`
+	Limits       *Limits          `json:"limits"`
+	Model        json.RawMessage  `json:"model"`
+	Name         string           `json:"name"`
+	Plans        bool             `json:"plans"`
+	ReplyTimeout string           `json:"reply_timeout"`
+	Revision     int64            `json:"revision"`
+	Skills       []AgentSkill     `json:"skills"`
+	Team         *string          `json:"team"`
+	UpdatedAt    time.Time        `json:"updated_at"`
+	WaitBudget   string           `json:"wait_budget"`
 }
 
 // AgentPatch is a schema of the API.
 type AgentPatch struct {
 	ErrorStyle   *string          `json:"error_style,omitzero"`
 	EscalateTo   *string          `json:"escalate_to,omitzero"`
+	Escalation   []EscalationStep `json:"escalation,omitzero"`
 	Instructions *string          `json:"instructions,omitzero"`
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
@@ -1131,6 +1262,7 @@ type AgentSkill struct {
 type AgentSpec struct {
 	ErrorStyle   *string          `json:"error_style,omitzero"`
 	EscalateTo   *string          `json:"escalate_to,omitzero"`
+	Escalation   []EscalationStep `json:"escalation,omitzero"`
 	Instructions *string          `json:"instructions,omitzero"`
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
@@ -1182,6 +1314,7 @@ type Approval struct {
 	Edited          bool            `json:"edited"`
 	EscalateTo      *string         `json:"escalate_to"`
 	EscalatedAt     *time.Time      `json:"escalated_at"`
+	Escalation      []Step          `json:"escalation"`
 	Evidence        []Evidence      `json:"evidence"`
 	Files           []AttachedFile  `json:"files"`
 	GlassReview     *GlassReview    `json:"glass_review"`
@@ -1418,6 +1551,12 @@ type Change struct {
 	Fields []FieldChange `json:"fields,omitzero"`
 	Kind   string        `json:"kind"`
 	Name   string        `json:"name"`
+	Waits  string        `json:"waits,omitzero"`
+}
+
+// ChangeDecision is a schema of the API.
+type ChangeDecision struct {
+	Note *string `json:"note,omitzero"`
 }
 
 // Claim is a schema of the API.
@@ -1472,6 +1611,23 @@ type Connection struct {
 	State         string      `json:"state"`
 	WaitingCalls  int64       `json:"waiting_calls"`
 	WhoCanResolve *string     `json:"who_can_resolve"`
+}
+
+// ControlledChange is a schema of the API.
+type ControlledChange struct {
+	Action     string      `json:"action"`
+	DecidedAt  *time.Time  `json:"decided_at"`
+	DecidedBy  *PersonName `json:"decided_by"`
+	ExpiresAt  time.Time   `json:"expires_at"`
+	Fields     []Field     `json:"fields"`
+	ID         string      `json:"id"`
+	Kind       string      `json:"kind"`
+	Name       string      `json:"name"`
+	Note       *string     `json:"note"`
+	ProposedAt time.Time   `json:"proposed_at"`
+	ProposedBy *PersonName `json:"proposed_by"`
+	Status     string      `json:"status"`
+	Subject    string      `json:"subject"`
 }
 
 // Conversation is a schema of the API.
@@ -1592,6 +1748,24 @@ type Decision struct {
 	Seen       *Seen       `json:"seen"`
 }
 
+// Delegation is a schema of the API.
+type Delegation struct {
+	CreatedAt time.Time   `json:"created_at"`
+	CreatedBy *string     `json:"created_by"`
+	Ends      time.Time   `json:"ends"`
+	ID        string      `json:"id"`
+	Member    *PersonName `json:"member"`
+	Person    *PersonName `json:"person"`
+	Team      string      `json:"team"`
+}
+
+// DelegationRequest is a schema of the API.
+type DelegationRequest struct {
+	Ends   time.Time `json:"ends"`
+	Person string    `json:"person"`
+	Team   string    `json:"team"`
+}
+
 // Delivery is a schema of the API.
 type Delivery struct {
 	At             time.Time `json:"at"`
@@ -1671,6 +1845,13 @@ type ErrorFigure struct {
 	Tool       string    `json:"tool"`
 }
 
+// EscalationStep is a schema of the API.
+type EscalationStep struct {
+	After  string   `json:"after"`
+	People []string `json:"people,omitzero"`
+	Teams  []string `json:"teams,omitzero"`
+}
+
 // Evidence is a schema of the API.
 type Evidence struct {
 	Last    *LastCall `json:"last,omitzero"`
@@ -1697,6 +1878,13 @@ type Examination struct {
 type ExamineRequest struct {
 	Document *string `json:"document,omitzero"`
 	Spec     *string `json:"spec,omitzero"`
+}
+
+// Field is a schema of the API.
+type Field struct {
+	Field string `json:"field"`
+	New   string `json:"new,omitzero"`
+	Old   string `json:"old,omitzero"`
 }
 
 // FieldChange is a schema of the API.
@@ -1803,6 +1991,33 @@ type GrantRequest struct {
 	Uses      *int64         `json:"uses,omitzero"`
 }
 
+// GrantSuggestion is a schema of the API.
+type GrantSuggestion struct {
+	Agent     string         `json:"agent"`
+	Approved  int64          `json:"approved"`
+	Arguments []GrantMatcher `json:"arguments"`
+	CallID    string         `json:"call_id"`
+	Covered   int64          `json:"covered"`
+	Deciders  int64          `json:"deciders"`
+	First     time.Time      `json:"first"`
+	Last      time.Time      `json:"last"`
+	Principal *PersonName    `json:"principal"`
+	Reason    string         `json:"reason"`
+	Refused   int64          `json:"refused"`
+	Sentence  string         `json:"sentence"`
+	Skill     string         `json:"skill"`
+	Tool      string         `json:"tool"`
+	Varying   []string       `json:"varying"`
+}
+
+// GrantSuggestions is a schema of the API.
+type GrantSuggestions struct {
+	Complete  bool              `json:"complete"`
+	Decisions int64             `json:"decisions"`
+	Items     []GrantSuggestion `json:"items"`
+	Since     *time.Time        `json:"since"`
+}
+
 // GrantText is a schema of the API.
 type GrantText struct {
 	Arguments []GrantMatcher `json:"arguments,omitzero"`
@@ -1907,31 +2122,34 @@ type Instance struct {
 
 // Invitation is a schema of the API.
 type Invitation struct {
-	Agents     []string    `json:"agents"`
-	CreatedAt  time.Time   `json:"created_at"`
-	Email      *string     `json:"email"`
-	ExpiresAt  time.Time   `json:"expires_at"`
-	Hint       string      `json:"hint"`
-	ID         string      `json:"id"`
-	InvitedBy  *PersonName `json:"invited_by"`
-	Issuer     *string     `json:"issuer"`
-	Name       string      `json:"name"`
-	RedeemedAt *time.Time  `json:"redeemed_at"`
-	RedeemedBy *PersonName `json:"redeemed_by"`
-	RevokedAt  *time.Time  `json:"revoked_at"`
-	Roles      []string    `json:"roles"`
-	Subject    *string     `json:"subject"`
+	Agents      []string     `json:"agents"`
+	CreatedAt   time.Time    `json:"created_at"`
+	Email       *string      `json:"email"`
+	ExpiresAt   time.Time    `json:"expires_at"`
+	Hint        string       `json:"hint"`
+	ID          string       `json:"id"`
+	InvitedBy   *PersonName  `json:"invited_by"`
+	Issuer      *string      `json:"issuer"`
+	Name        string       `json:"name"`
+	RedeemedAt  *time.Time   `json:"redeemed_at"`
+	RedeemedBy  *PersonName  `json:"redeemed_by"`
+	ReviewLimit *ReviewLimit `json:"review_limit"`
+	RevokedAt   *time.Time   `json:"revoked_at"`
+	Roles       []string     `json:"roles"`
+	Subject     *string      `json:"subject"`
+	Waits       bool         `json:"waits"`
 }
 
 // InvitationRequest is a schema of the API.
 type InvitationRequest struct {
-	Agents  []string `json:"agents,omitzero"`
-	Email   *string  `json:"email,omitzero"`
-	Issuer  *string  `json:"issuer,omitzero"`
-	Name    string   `json:"name"`
-	Roles   []string `json:"roles"`
-	Subject *string  `json:"subject,omitzero"`
-	TTL     *string  `json:"ttl,omitzero"`
+	Agents      []string     `json:"agents,omitzero"`
+	Email       *string      `json:"email,omitzero"`
+	Issuer      *string      `json:"issuer,omitzero"`
+	Name        string       `json:"name"`
+	ReviewLimit *ReviewLimit `json:"review_limit,omitzero"`
+	Roles       []string     `json:"roles"`
+	Subject     *string      `json:"subject,omitzero"`
+	TTL         *string      `json:"ttl,omitzero"`
 }
 
 // Key is a schema of the API.
@@ -2041,6 +2259,15 @@ type Measures struct {
 	BytesSent     *int64     `json:"bytes_sent"`
 	HTTPStatus    *int64     `json:"http_status"`
 	Steps         []StepTime `json:"steps"`
+}
+
+// Membership is a schema of the API.
+type Membership struct {
+	For    *PersonName `json:"for"`
+	OnCall bool        `json:"on_call"`
+	Person *PersonName `json:"person"`
+	Until  *time.Time  `json:"until"`
+	Way    string      `json:"way"`
 }
 
 // MessageFile is a schema of the API.
@@ -2217,35 +2444,38 @@ type Paths struct {
 
 // Person is a schema of the API.
 type Person struct {
-	Alike           bool        `json:"alike"`
-	BlockedAt       *time.Time  `json:"blocked_at"`
-	ClaimedRoles    []string    `json:"claimed_roles"`
-	ClaimedTeams    []string    `json:"claimed_teams"`
-	CreatedAt       time.Time   `json:"created_at"`
-	CredentialRoles []string    `json:"credential_roles"`
-	Email           *string     `json:"email"`
-	First           bool        `json:"first"`
-	GrantedAgents   []string    `json:"granted_agents"`
-	GrantedRoles    []string    `json:"granted_roles"`
-	GrantedTeams    []string    `json:"granted_teams"`
-	ID              string      `json:"id"`
-	InvitedBy       *PersonName `json:"invited_by"`
-	Issuer          string      `json:"issuer"`
-	Link            *Link       `json:"link"`
-	Name            string      `json:"name"`
-	Sessions        int64       `json:"sessions"`
-	SignedInAt      *time.Time  `json:"signed_in_at"`
-	Subject         string      `json:"subject"`
-	Tokens          int64       `json:"tokens"`
+	Alike           bool         `json:"alike"`
+	BlockedAt       *time.Time   `json:"blocked_at"`
+	ClaimedRoles    []string     `json:"claimed_roles"`
+	ClaimedTeams    []string     `json:"claimed_teams"`
+	CreatedAt       time.Time    `json:"created_at"`
+	CredentialRoles []string     `json:"credential_roles"`
+	Email           *string      `json:"email"`
+	First           bool         `json:"first"`
+	GrantedAgents   []string     `json:"granted_agents"`
+	GrantedRoles    []string     `json:"granted_roles"`
+	GrantedTeams    []string     `json:"granted_teams"`
+	ID              string       `json:"id"`
+	InvitedBy       *PersonName  `json:"invited_by"`
+	Issuer          string       `json:"issuer"`
+	Link            *Link        `json:"link"`
+	LostRole        *string      `json:"lost_role"`
+	Name            string       `json:"name"`
+	ReviewLimit     *ReviewLimit `json:"review_limit"`
+	Sessions        int64        `json:"sessions"`
+	SignedInAt      *time.Time   `json:"signed_in_at"`
+	Subject         string       `json:"subject"`
+	Tokens          int64        `json:"tokens"`
 }
 
 // PersonChange is a schema of the API.
 type PersonChange struct {
-	Blocked       *bool    `json:"blocked,omitzero"`
-	GrantedAgents []string `json:"granted_agents,omitzero"`
-	GrantedRoles  []string `json:"granted_roles,omitzero"`
-	GrantedTeams  []string `json:"granted_teams,omitzero"`
-	Was           *Granted `json:"was,omitzero"`
+	Blocked       *bool        `json:"blocked,omitzero"`
+	GrantedAgents []string     `json:"granted_agents,omitzero"`
+	GrantedRoles  []string     `json:"granted_roles,omitzero"`
+	GrantedTeams  []string     `json:"granted_teams,omitzero"`
+	ReviewLimit   *ReviewLimit `json:"review_limit,omitzero"`
+	Was           *Granted     `json:"was,omitzero"`
 }
 
 // PersonName is a schema of the API.
@@ -2282,6 +2512,7 @@ type PlanCall struct {
 	Arguments json.RawMessage `json:"arguments"`
 	CallID    string          `json:"call_id"`
 	Effect    string          `json:"effect"`
+	Evidence  []Evidence      `json:"evidence"`
 	GrantID   string          `json:"grant_id"`
 	Note      *string         `json:"note"`
 	Reason    *string         `json:"reason"`
@@ -2426,6 +2657,7 @@ type ProbeStep struct {
 // Problem is a schema of the API.
 type Problem struct {
 	ApprovalStatus string         `json:"approval_status,omitzero"`
+	Change         string         `json:"change,omitzero"`
 	Code           string         `json:"code"`
 	Decision       *Decision      `json:"decision,omitzero"`
 	Detail         string         `json:"detail"`
@@ -2510,6 +2742,19 @@ type ResolveRequest struct {
 	Outcome string  `json:"outcome"`
 }
 
+// ReviewLimit is a schema of the API.
+type ReviewLimit struct {
+	Agents []string `json:"agents,omitzero"`
+	Skills []string `json:"skills,omitzero"`
+	Teams  []string `json:"teams,omitzero"`
+}
+
+// RoleConflict is a schema of the API.
+type RoleConflict struct {
+	Lost   string      `json:"lost"`
+	Person *PersonName `json:"person"`
+}
+
 // RotationRequest is a schema of the API.
 type RotationRequest struct {
 	GraceSeconds *int64 `json:"grace_seconds,omitzero"`
@@ -2517,7 +2762,7 @@ type RotationRequest struct {
 
 // Rule is a schema of the API.
 type Rule struct {
-	Agents    []string      `json:"agents"`
+	Agents    []string      `json:"agents,omitzero"`
 	ChangedAt time.Time     `json:"changed_at"`
 	ChangedBy *PersonName   `json:"changed_by"`
 	Effect    string        `json:"effect"`
@@ -2528,8 +2773,9 @@ type Rule struct {
 	Name      string        `json:"name"`
 	Policy    *string       `json:"policy"`
 	Revision  int64         `json:"revision"`
-	Skills    []string      `json:"skills"`
-	Tools     []string      `json:"tools"`
+	Shadow    *RuleShadow   `json:"shadow"`
+	Skills    []string      `json:"skills,omitzero"`
+	Tools     []string      `json:"tools,omitzero"`
 	Warnings  []RuleWarning `json:"warnings"`
 	When      string        `json:"when"`
 }
@@ -2610,6 +2856,38 @@ type RuleRequest struct {
 	When     *string  `json:"when,omitzero"`
 }
 
+// RuleShadow is a schema of the API.
+type RuleShadow struct {
+	Complete bool                `json:"complete"`
+	Failed   int64               `json:"failed"`
+	Matched  int64               `json:"matched"`
+	Outcomes []RuleShadowOutcome `json:"outcomes"`
+	Rejected []RuleShadowCall    `json:"rejected"`
+	Since    time.Time           `json:"since"`
+}
+
+// RuleShadowCall is a schema of the API.
+type RuleShadowCall struct {
+	Agent     string    `json:"agent"`
+	CallID    string    `json:"call_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Skill     string    `json:"skill"`
+	Tool      string    `json:"tool"`
+}
+
+// RuleShadowOutcome is a schema of the API.
+type RuleShadowOutcome struct {
+	Approved  int64  `json:"approved"`
+	Calls     int64  `json:"calls"`
+	Cancelled int64  `json:"cancelled"`
+	Edited    int64  `json:"edited"`
+	Expired   int64  `json:"expired"`
+	NotAsked  int64  `json:"not_asked"`
+	Rejected  int64  `json:"rejected"`
+	Waiting   int64  `json:"waiting"`
+	Would     string `json:"would"`
+}
+
 // RuleSpec is a schema of the API.
 type RuleSpec struct {
 	Agents   []string `json:"agents,omitzero"`
@@ -2635,15 +2913,15 @@ type RuleVersion struct {
 
 // RuleVersionSpec is a schema of the API.
 type RuleVersionSpec struct {
-	Agents   []string `json:"agents"`
+	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
 	Grants   bool     `json:"grants"`
 	HighRisk bool     `json:"high_risk"`
 	Message  *string  `json:"message"`
 	Mode     string   `json:"mode"`
 	Policy   *string  `json:"policy"`
-	Skills   []string `json:"skills"`
-	Tools    []string `json:"tools"`
+	Skills   []string `json:"skills,omitzero"`
+	Tools    []string `json:"tools,omitzero"`
 	When     string   `json:"when"`
 }
 
@@ -2663,6 +2941,21 @@ type Said struct {
 // SayRequest is a schema of the API.
 type SayRequest struct {
 	Message string `json:"message"`
+}
+
+// Schedule is a schema of the API.
+type Schedule struct {
+	CheckedAt   *time.Time `json:"checked_at"`
+	CreatedAt   time.Time  `json:"created_at"`
+	CreatedBy   *string    `json:"created_by"`
+	Error       *string    `json:"error"`
+	FailedSince *time.Time `json:"failed_since"`
+	Host        string     `json:"host"`
+}
+
+// ScheduleRequest is a schema of the API.
+type ScheduleRequest struct {
+	URL string `json:"url"`
 }
 
 // SecurityScheme is a schema of the API.
@@ -2689,13 +2982,17 @@ type Seen struct {
 // Server is a schema of the API.
 type Server struct {
 	AllowSelfApproval  bool              `json:"allow_self_approval"`
+	BothRoles          []RoleConflict    `json:"both_roles"`
 	DataDir            string            `json:"data_dir"`
 	Database           string            `json:"database"`
+	DualControl        bool              `json:"dual_control"`
 	HighRiskMaxAge     string            `json:"high_risk_max_age"`
 	Instances          []Instance        `json:"instances"`
 	Keep               map[string]string `json:"keep"`
 	MaxGrantTime       string            `json:"max_grant_time"`
+	PersonTokens       bool              `json:"person_tokens"`
 	PublicURL          string            `json:"public_url"`
+	SeparateRoles      bool              `json:"separate_roles"`
 	Stdio              bool              `json:"stdio"`
 	StdioAllow         []string          `json:"stdio_allow"`
 	StdioFromDashboard bool              `json:"stdio_from_dashboard"`
@@ -2714,6 +3011,14 @@ type Session struct {
 	Method          string     `json:"method"`
 }
 
+// Shift is a schema of the API.
+type Shift struct {
+	Ends   time.Time    `json:"ends"`
+	Label  string       `json:"label"`
+	People []PersonName `json:"people"`
+	Starts time.Time    `json:"starts"`
+}
+
 // Skill is a schema of the API.
 type Skill struct {
 	ApprovalTimeout  string                  `json:"approval_timeout"`
@@ -2730,6 +3035,7 @@ type Skill struct {
 	Endpoints        []Endpoint              `json:"endpoints"`
 	Env              []string                `json:"env"`
 	EscalateTo       *string                 `json:"escalate_to"`
+	Escalation       []EscalationStep        `json:"escalation"`
 	Exclude          []OperationFilter       `json:"exclude"`
 	Headers          []string                `json:"headers"`
 	Health           *Health                 `json:"health"`
@@ -2770,6 +3076,7 @@ type SkillPatch struct {
 	Endpoints        []Endpoint              `json:"endpoints,omitzero"`
 	Env              map[string]*string      `json:"env,omitzero"`
 	EscalateTo       *string                 `json:"escalate_to,omitzero"`
+	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]*string      `json:"headers,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
@@ -2819,6 +3126,7 @@ type SkillSpec struct {
 	Endpoints        []Endpoint              `json:"endpoints,omitzero"`
 	Env              map[string]string       `json:"env,omitzero"`
 	EscalateTo       *string                 `json:"escalate_to,omitzero"`
+	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]string       `json:"headers,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
@@ -2880,6 +3188,14 @@ type StatusFigure struct {
 	HTTPStatus int64 `json:"http_status"`
 }
 
+// Step is a schema of the API.
+type Step struct {
+	At     time.Time `json:"at"`
+	People []string  `json:"people"`
+	Taken  bool      `json:"taken"`
+	Teams  []string  `json:"teams"`
+}
+
 // StepFigure is a schema of the API.
 type StepFigure struct {
 	Count      int64    `json:"count"`
@@ -2893,6 +3209,14 @@ type StepFigure struct {
 type StepTime struct {
 	Seconds float64 `json:"seconds"`
 	Step    string  `json:"step"`
+}
+
+// Team is a schema of the API.
+type Team struct {
+	Members  []Membership `json:"members"`
+	Name     string       `json:"name"`
+	OnCall   []Shift      `json:"on_call"`
+	Schedule *Schedule    `json:"schedule"`
 }
 
 // Token is a schema of the API.

@@ -36,6 +36,8 @@ type SkillSettings struct {
 	Team string
 	// EscalateTo is the team that is also asked at half of the deadline. Empty: the agent's.
 	EscalateTo string
+	// Escalation asks more teams and people, step by step, in place of EscalateTo. Empty: the agent's.
+	Escalation []EscalationStep
 	// Policy is the approval policy of calls that need an approval. Empty: one reviewer decides.
 	Policy string
 }
@@ -61,6 +63,7 @@ type SkillPatch struct {
 	Tools            *map[string]ToolSettings `json:"tools,omitempty"`
 	Team             *string                  `json:"team,omitempty"`
 	EscalateTo       *string                  `json:"escalate_to,omitempty"`
+	Escalation       *[]EscalationStep        `json:"escalation,omitempty"`
 	Policy           *string                  `json:"policy,omitempty"`
 	OAuth            OAuthPatch               `json:"oauth,omitzero"`       // nil: discovered when the server requires it; in a patch, null removes it
 	Connection       *string                  `json:"connection,omitempty"` // shared, the default, or per_user
@@ -83,6 +86,7 @@ func (spec *SkillSpec) settings() SkillSettings {
 		Tools:            normalizeTools(spec.Tools),
 		Team:             spec.Team,
 		EscalateTo:       spec.EscalateTo,
+		Escalation:       normalizeEscalation(spec.Escalation),
 		Policy:           spec.Policy,
 	}
 }
@@ -125,6 +129,9 @@ func (patch *SkillPatch) applySettings(s SkillSettings) SkillSettings {
 	if patch.EscalateTo != nil {
 		s.EscalateTo = *patch.EscalateTo
 	}
+	if patch.Escalation != nil {
+		s.Escalation = normalizeEscalation(*patch.Escalation)
+	}
 	if patch.Policy != nil {
 		s.Policy = *patch.Policy
 	}
@@ -163,17 +170,19 @@ func (s *SkillSettings) listSettings() []field {
 	list = append(list, listTools(s.Tools)...)
 	list.add("team", s.Team)
 	list.add("escalate_to", s.EscalateTo)
+	list = append(list, listEscalation(s.Escalation)...)
 	list.add("policy", s.Policy)
 	return list
 }
 
 // storedSkillSettings are the settings in the JSON of the column settings. A missing one has its default.
 type storedSkillSettings struct {
-	ApprovalValidity Duration        `json:"approval_validity,omitzero"`
-	Resources        string          `json:"resources,omitzero"`
-	Edits            string          `json:"edits,omitzero"`
-	Questions        string          `json:"questions,omitzero"`
-	IdentityHeaders  IdentityHeaders `json:"identity_headers,omitzero"`
+	ApprovalValidity Duration         `json:"approval_validity,omitzero"`
+	Resources        string           `json:"resources,omitzero"`
+	Edits            string           `json:"edits,omitzero"`
+	Questions        string           `json:"questions,omitzero"`
+	IdentityHeaders  IdentityHeaders  `json:"identity_headers,omitzero"`
+	Escalation       []EscalationStep `json:"escalation,omitzero"`
 }
 
 // stored returns the settings that have no column.
@@ -184,6 +193,7 @@ func (s *SkillSettings) stored() storedSkillSettings {
 		Edits:            s.Edits,
 		Questions:        s.Questions,
 		IdentityHeaders:  s.IdentityHeaders,
+		Escalation:       s.Escalation,
 	}
 }
 
@@ -194,6 +204,7 @@ func (s *SkillSettings) setStored(stored *storedSkillSettings) {
 	s.Edits = cmp.Or(stored.Edits, "by_risk")
 	s.Questions = cmp.Or(stored.Questions, "reviewer")
 	s.IdentityHeaders = stored.IdentityHeaders
+	s.Escalation = stored.Escalation
 }
 
 // SQL of the settings that have a column. The parameters come after the 5 of the other columns.
@@ -227,6 +238,8 @@ type AgentSettings struct {
 	Team string
 	// EscalateTo is the team that is also asked at half of the deadline. Empty: none.
 	EscalateTo string
+	// Escalation asks more teams and people, step by step, in place of EscalateTo, unless the skill has an escalation.
+	Escalation []EscalationStep
 	// Plans gives the agent the tools with which it submits plans.
 	Plans bool
 }
@@ -241,6 +254,7 @@ type AgentPatch struct {
 	Limits       *Limits           `json:"limits,omitempty"`
 	Team         *string           `json:"team,omitempty"`
 	EscalateTo   *string           `json:"escalate_to,omitempty"`
+	Escalation   *[]EscalationStep `json:"escalation,omitempty"`
 	Plans        *bool             `json:"plans,omitempty"`
 	Skills       *[]AssignmentSpec `json:"skills,omitempty"` // all its assignments
 	Revision     *int64            `json:"revision,omitempty" doc:"The expected revision of the agent: with another one, nothing is changed (409). Omitted: any."`
@@ -255,6 +269,7 @@ func (spec *AgentSpec) settings() AgentSettings {
 		Limits:       normalizeLimits(spec.Limits),
 		Team:         spec.Team,
 		EscalateTo:   spec.EscalateTo,
+		Escalation:   normalizeEscalation(spec.Escalation),
 		Plans:        spec.Plans,
 	}
 }
@@ -278,6 +293,9 @@ func (patch *AgentPatch) applySettings(s AgentSettings) AgentSettings {
 	}
 	if patch.EscalateTo != nil {
 		s.EscalateTo = *patch.EscalateTo
+	}
+	if patch.Escalation != nil {
+		s.Escalation = normalizeEscalation(*patch.Escalation)
 	}
 	if patch.Plans != nil {
 		s.Plans = *patch.Plans
@@ -305,23 +323,24 @@ func (s *AgentSettings) listSettings() []field {
 	list = append(list, listLimits(s.Limits)...)
 	list.add("team", s.Team)
 	list.add("escalate_to", s.EscalateTo)
+	list = append(list, listEscalation(s.Escalation)...)
 	list.add("plans", strconv.FormatBool(s.Plans))
 	return list
 }
 
 // SQL of the settings that have a column. The parameters come after the 12 of the other columns.
 const (
-	agentSettingColumns    = `wait_budget_ms, error_style, reply_timeout_ms, team, escalate_to, plans`
-	agentSettingValues     = `a.wait_budget_ms, a.error_style, a.reply_timeout_ms, coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.plans`
-	agentSettingParameters = `$13, $14, $15, nullif($16, ''), nullif($17, ''), $18`
+	agentSettingColumns    = `wait_budget_ms, error_style, reply_timeout_ms, team, escalate_to, escalation, plans`
+	agentSettingValues     = `a.wait_budget_ms, a.error_style, a.reply_timeout_ms, coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.escalation, a.plans`
+	agentSettingParameters = `$13, $14, $15, nullif($16, ''), nullif($17, ''), $18, $19`
 )
 
 // settingTargets returns where the columns of agentSettingValues are scanned to.
 func (s *AgentSettings) settingTargets() []any {
-	return []any{(*milliseconds)(&s.WaitBudget), &s.ErrorStyle, (*milliseconds)(&s.ReplyTimeout), &s.Team, &s.EscalateTo, &s.Plans}
+	return []any{(*milliseconds)(&s.WaitBudget), &s.ErrorStyle, (*milliseconds)(&s.ReplyTimeout), &s.Team, &s.EscalateTo, &s.Escalation, &s.Plans}
 }
 
 // settingArguments returns the arguments of agentSettingParameters.
 func (s *AgentSettings) settingArguments() []any {
-	return []any{s.WaitBudget.Milliseconds(), s.ErrorStyle, s.ReplyTimeout.Milliseconds(), s.Team, s.EscalateTo, s.Plans}
+	return []any{s.WaitBudget.Milliseconds(), s.ErrorStyle, s.ReplyTimeout.Milliseconds(), s.Team, s.EscalateTo, s.Escalation, s.Plans}
 }

@@ -482,8 +482,8 @@ func AgentPriceOutput(price string) Message {
 	return newMessage("agent.PriceOutput", argument{"price", price})
 }
 
-// AgentPlans is "Submits plans".
+// AgentPlans is "Plans".
 func AgentPlans() Message { return newMessage("agent.Plans") }
 
-// AgentPlansHint is "The agent gets the tools submit_plan and check_plan: it may submit lists of calls that a reviewer approves at once.".
+// AgentPlansHint is "The agent can submit plans: lists of calls that a reviewer approves at once. It gets the tools submit_plan and check_plan.".
 func AgentPlansHint() Message { return newMessage("agent.PlansHint") }

@@ -614,6 +614,39 @@ func EventRuleDeleted(who templ.Component, what templ.Component) templ.Component
 	return newHTML("event.RuleDeleted", argument{"who", who}, argument{"what", what})
 }
 
+// EventAbsenceCreated is "{who:html} set an absence of {what:html}".
+func EventAbsenceCreated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.AbsenceCreated", argument{"who", who}, argument{"what", what})
+}
+
+// EventAbsenceEnded is "{who:html} ended an absence of {what:html}".
+func EventAbsenceEnded(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.AbsenceEnded", argument{"who", who}, argument{"what", what})
+}
+
+// EventDelegationCreated is "{who:html} delegated a team to {what:html}".
+func EventDelegationCreated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.DelegationCreated", argument{"who", who}, argument{"what", what})
+}
+
+// EventDelegationEnded is "{who:html} ended a delegation to {what:html}".
+func EventDelegationEnded(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.DelegationEnded", argument{"who", who}, argument{"what", what})
+}
+
+// EventScheduleSet is "{who:html} set the on-call calendar of team {what:html}".
+func EventScheduleSet(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ScheduleSet", argument{"who", who}, argument{"what", what})
+}
+
+// EventScheduleDeleted is "{who:html} deleted the on-call calendar of team {what:html}".
+func EventScheduleDeleted(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ScheduleDeleted", argument{"who", who}, argument{"what", what})
+}
+
+// EventSchedule is "On-call calendar".
+func EventSchedule() Message { return newMessage("event.Schedule") }
+
 // EventGrantCreated is "{who:html} made {what:html}".
 func EventGrantCreated(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.GrantCreated", argument{"who", who}, argument{"what", what})
@@ -641,6 +674,34 @@ func EventGrantReviewed(who templ.Component) templ.Component {
 
 // EventGrant is "a grant".
 func EventGrant() Message { return newMessage("event.Grant") }
+
+// EventChange is "a change".
+func EventChange() Message { return newMessage("event.Change") }
+
+// EventChangeProposed is "{who:html} proposed {what:html}".
+func EventChangeProposed(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeProposed", argument{"who", who}, argument{"what", what})
+}
+
+// EventChangeApproved is "{who:html} approved {what:html}".
+func EventChangeApproved(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeApproved", argument{"who", who}, argument{"what", what})
+}
+
+// EventChangeRejected is "{who:html} rejected {what:html}".
+func EventChangeRejected(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeRejected", argument{"who", who}, argument{"what", what})
+}
+
+// EventChangeStale is "{who:html} found {what:html} outdated".
+func EventChangeStale(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ChangeStale", argument{"who", who}, argument{"what", what})
+}
+
+// EventPersonLimited is "{who:html} changed which calls {what:html} may decide".
+func EventPersonLimited(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.PersonLimited", argument{"who", who}, argument{"what", what})
+}
 
 // EventApprovalVoted is "{who:html} approved {what:html}; more people have to".
 func EventApprovalVoted(who templ.Component, what templ.Component) templ.Component {

@@ -229,7 +229,7 @@ func GrantsMatchingParts(rejected int, pending int) Message {
 // GrantsNone is "Calls like this one take no grants".
 func GrantsNone() Message { return newMessage("grants.None") }
 
-// GrantsNoneHelp is "A grant needs a call that waited for an approval, without files, of a tool whose present definition is accepted. For destructive and high-risk tools, an operator must allow grants first.".
+// GrantsNoneHelp is "A grant needs a call that waited for an approval, without files, of a tool whose present definition is accepted. For destructive and high-risk tools, and those with an approval policy, an operator must allow grants first.".
 func GrantsNoneHelp() Message { return newMessage("grants.NoneHelp") }
 
 // GrantsOwn is "Another reviewer or operator must confirm this grant".
@@ -264,3 +264,52 @@ func GrantsToolBadge() Message { return newMessage("grants.ToolBadge") }
 
 // GrantsMatching is "{n:count} recorded call matches." or "{n:count} recorded calls match.".
 func GrantsMatching(n int) Message { return newMessage("grants.Matching", argument{"n", n}) }
+
+// GrantsSuggestions is "Suggested grants".
+func GrantsSuggestions() Message { return newMessage("grants.Suggestions") }
+
+// GrantsSuggestionsLead is "Grants that past decisions suggest. They count only after somebody makes them, and none covers a call that was rejected or edited.".
+func GrantsSuggestionsLead() Message { return newMessage("grants.SuggestionsLead") }
+
+// GrantsSuggestionsFrom is "From {decisions:count} decisions of the last 30 days.".
+func GrantsSuggestionsFrom(decisions int) Message {
+	return newMessage("grants.SuggestionsFrom", argument{"decisions", decisions})
+}
+
+// GrantsSuggestionsPartly is "Older decisions of the 30 days were not read.".
+func GrantsSuggestionsPartly() Message { return newMessage("grants.SuggestionsPartly") }
+
+// GrantsNoSuggestions is "No suggestions.".
+func GrantsNoSuggestions() Message { return newMessage("grants.NoSuggestions") }
+
+// GrantsNoSuggestionsHelp is "Calls of an agent and tool give suggestions if reviewers approved many like each other, and the arguments explain all that they rejected or edited.".
+func GrantsNoSuggestionsHelp() Message { return newMessage("grants.NoSuggestionsHelp") }
+
+// GrantsSuggestedVaried is "Only {names} varied.".
+func GrantsSuggestedVaried(names string) Message {
+	return newMessage("grants.SuggestedVaried", argument{"names", names})
+}
+
+// GrantsSuggestedSame is "Nothing varied.".
+func GrantsSuggestedSame() Message { return newMessage("grants.SuggestedSame") }
+
+// GrantsSuggestedCalls is "{n:count} of {n:count} call like this was approved." or "{n:count} of {n:count} calls like this were approved.".
+func GrantsSuggestedCalls(n int) Message {
+	return newMessage("grants.SuggestedCalls", argument{"n", n})
+}
+
+// GrantsSuggestedDeciders is "{n:count} person approved them." or "{n:count} people approved them.".
+func GrantsSuggestedDeciders(n int) Message {
+	return newMessage("grants.SuggestedDeciders", argument{"n", n})
+}
+
+// GrantsSuggestedRefused is "{n:count} call of this agent and tool was rejected or edited; this grant does not cover it." or "{n:count} calls of this agent and tool were rejected or edited; this grant covers none of them.".
+func GrantsSuggestedRefused(n int) Message {
+	return newMessage("grants.SuggestedRefused", argument{"n", n})
+}
+
+// GrantsSuggestedLast is "Last decided".
+func GrantsSuggestedLast() Message { return newMessage("grants.SuggestedLast") }
+
+// GrantsSuggestedOpen is "Fill in a grant".
+func GrantsSuggestedOpen() Message { return newMessage("grants.SuggestedOpen") }

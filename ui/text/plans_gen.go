@@ -10,7 +10,7 @@ func PlansTitle() Message { return newMessage("plans.Title") }
 // PlansOne is "Plan".
 func PlansOne() Message { return newMessage("plans.One") }
 
-// PlansInQueue is "Plans that wait".
+// PlansInQueue is "Pending plans".
 func PlansInQueue() Message { return newMessage("plans.InQueue") }
 
 // PlansMissing is "Plan not found".
@@ -22,19 +22,19 @@ func PlansCount(n int) Message { return newMessage("plans.Count", argument{"n", 
 // PlansNone is "No plans.".
 func PlansNone() Message { return newMessage("plans.None") }
 
-// PlansMeaning is "Agents with the setting “plans” may submit a list of calls to come. A reviewer approves it at once, and each call passes once, in order.".
+// PlansMeaning is "Agents with the setting “Plans” can submit a list of calls to come. After a reviewer approves it, each call passes once, in order.".
 func PlansMeaning() Message { return newMessage("plans.Meaning") }
 
-// PlansShowAll is "Show decided ones too".
+// PlansShowAll is "Show all plans".
 func PlansShowAll() Message { return newMessage("plans.ShowAll") }
 
-// PlansShowPending is "Show only those that wait".
+// PlansShowPending is "Show pending plans".
 func PlansShowPending() Message { return newMessage("plans.ShowPending") }
 
-// PlansState is "State".
+// PlansState is "Status".
 func PlansState() Message { return newMessage("plans.State") }
 
-// PlansPending is "Waits".
+// PlansPending is "Pending".
 func PlansPending() Message { return newMessage("plans.Pending") }
 
 // PlansApproved is "Approved".
@@ -87,7 +87,7 @@ func PlansFacts() Message { return newMessage("plans.Facts") }
 // PlansCalls is "Calls, in order".
 func PlansCalls() Message { return newMessage("plans.Calls") }
 
-// PlansCallsLead is "Each call passes once, with exactly these arguments, when all before it succeeded. Otherwise it waits for a person.".
+// PlansCallsLead is "Each call passes once, with exactly these arguments, if all earlier calls succeeded. Otherwise it waits for a reviewer.".
 func PlansCallsLead() Message { return newMessage("plans.CallsLead") }
 
 // PlansCovered is "Passes once".
@@ -107,7 +107,7 @@ func PlansWaitsMeaning(reason templ.Component) templ.Component {
 // PlansStruck is "Left out".
 func PlansStruck() Message { return newMessage("plans.Struck") }
 
-// PlansStruckMeaning is "The reviewer left it out. It waits for a person when it is made.".
+// PlansStruckMeaning is "The reviewer left this call out. It waits for a reviewer when it is made.".
 func PlansStruckMeaning() Message { return newMessage("plans.StruckMeaning") }
 
 // PlansMade is "Made".
@@ -139,19 +139,19 @@ func PlansReject() Message { return newMessage("plans.Reject") }
 // PlansRevoke is "Revoke plan".
 func PlansRevoke() Message { return newMessage("plans.Revoke") }
 
-// PlansRevokeMeaning is "Its calls pass no more. Those that are not sent yet are denied.".
+// PlansRevokeMeaning is "Its calls no longer pass. Calls that are not sent yet are denied.".
 func PlansRevokeMeaning() Message { return newMessage("plans.RevokeMeaning") }
 
-// PlansCannotDecide is "You cannot decide about this plan".
+// PlansCannotDecide is "You cannot decide this plan".
 func PlansCannotDecide() Message { return newMessage("plans.CannotDecide") }
 
 // PlansOver is "The plan was decided, or is over".
 func PlansOver() Message { return newMessage("plans.Over") }
 
-// PlansOverHelp is "Look at it again.".
+// PlansOverHelp is "Open the plan again.".
 func PlansOverHelp() Message { return newMessage("plans.OverHelp") }
 
-// PlansStale is "The plan is not the one that you saw".
+// PlansStale is "This is not the plan that you saw".
 func PlansStale() Message { return newMessage("plans.Stale") }
 
 // PlansDoneApproved is "Plan approved".
@@ -165,3 +165,6 @@ func PlansDoneRevoked() Message { return newMessage("plans.DoneRevoked") }
 
 // PlansPassed is "A plan let this call pass".
 func PlansPassed() Message { return newMessage("plans.Passed") }
+
+// PlansOwnPage is "You cannot approve this call here: it has a high risk or a warning, is too long for this page, or its tool has changed. It waits for a reviewer when it is made.".
+func PlansOwnPage() Message { return newMessage("plans.OwnPage") }

@@ -21,6 +21,7 @@ type SkillSettings struct {
 	Tools            map[string]agent.ToolSettings `json:"tools" doc:"Operators' settings of single tools."`
 	Team             *string                       `json:"team" doc:"The team whose queue its calls are in; null: the agent's team."`
 	EscalateTo       *string                       `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: the agent's."`
+	Escalation       []agent.EscalationStep        `json:"escalation" doc:"More teams and people who are asked, step by step, in place of escalate_to; null: those of the agent."`
 	Policy           *string                       `json:"policy" doc:"The approval policy of calls that need an approval; null: one reviewer decides."`
 }
 
@@ -38,19 +39,21 @@ func newSkillSettings(s *agent.SkillSettings) SkillSettings {
 		Tools:            s.Tools,
 		Team:             rest.OrNull(s.Team),
 		EscalateTo:       rest.OrNull(s.EscalateTo),
+		Escalation:       s.Escalation,
 		Policy:           rest.OrNull(s.Policy),
 	}
 }
 
 // AgentSettings are the plain settings of an agent.
 type AgentSettings struct {
-	WaitBudget   agent.Duration `json:"wait_budget" doc:"How long a response is held open for clients without tasks: 50s."`
-	ErrorStyle   string         `json:"error_style" enum:"mcp,codes" doc:"How its endpoint reports errors: as MCP defines, or with the JSON-RPC codes of older gateways."`
-	ReplyTimeout agent.Duration `json:"reply_timeout" doc:"The time after which a tools/call is answered with error -32003. 0s: never with error_style mcp, 1m with codes."`
-	Limits       agent.Limits   `json:"limits"`
-	Team         *string        `json:"team" doc:"The team whose queue its calls are in, unless their skill names one; null: all teams."`
-	EscalateTo   *string        `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: none."`
-	Plans        bool           `json:"plans" doc:"Whether it may submit plans: lists of calls to come, which a reviewer approves at once. It gets the tools submit_plan and check_plan then."`
+	WaitBudget   agent.Duration         `json:"wait_budget" doc:"How long a response is held open for clients without tasks: 50s."`
+	ErrorStyle   string                 `json:"error_style" enum:"mcp,codes" doc:"How its endpoint reports errors: as MCP defines, or with the JSON-RPC codes of older gateways."`
+	ReplyTimeout agent.Duration         `json:"reply_timeout" doc:"The time after which a tools/call is answered with error -32003. 0s: never with error_style mcp, 1m with codes."`
+	Limits       agent.Limits           `json:"limits"`
+	Team         *string                `json:"team" doc:"The team whose queue its calls are in, unless their skill names one; null: all teams."`
+	EscalateTo   *string                `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: none."`
+	Escalation   []agent.EscalationStep `json:"escalation" doc:"More teams and people who are asked, step by step, in place of escalate_to, unless the skill has an escalation; null: none."`
+	Plans        bool                   `json:"plans" doc:"Whether it may submit plans: lists of calls to come, which a reviewer approves at once. It gets the tools submit_plan and check_plan then."`
 }
 
 func newAgentSettings(s *agent.AgentSettings) AgentSettings {
@@ -61,6 +64,7 @@ func newAgentSettings(s *agent.AgentSettings) AgentSettings {
 		Limits:       s.Limits,
 		Team:         rest.OrNull(s.Team),
 		EscalateTo:   rest.OrNull(s.EscalateTo),
+		Escalation:   s.Escalation,
 		Plans:        s.Plans,
 	}
 }
