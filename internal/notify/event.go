@@ -149,7 +149,9 @@ func readSubscriptions(ctx context.Context, db postgres.Querier) (subscriptions,
 }
 
 // rankOf orders the kinds: of several events of a call, the one with the highest rank is sent.
-func (k Kind) rankOf() int { return slices.Index([]Kind{Parked, Escalated, NoReviewer, Unmeetable, Asked, BrokeGlass}, k) }
+func (k Kind) rankOf() int {
+	return slices.Index([]Kind{Parked, Escalated, NoReviewer, Unmeetable, Asked, BrokeGlass}, k)
+}
 
 // newestByCall returns one event of each call that waits for people, by deadline: of those that wait for a decision, and of those that wait for
 // a review.

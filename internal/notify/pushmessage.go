@@ -41,7 +41,7 @@ type pushMessage struct {
 type pushCall struct {
 	ID    uuid.UUID `json:"id"`
 	Kind  Kind      `json:"kind"`
-	Call  string    `json:"call"` // its skill, tool and agent
+	Call  string    `json:"call"`  // its skill, tool and agent
 	Team  string    `json:"team"`  // those that are asked
 	Title string    `json:"title"` // in English, for service workers of earlier versions, which a browser may keep for a day
 	Until int64     `json:"until"` // milliseconds since 1970; 0: there is no deadline

@@ -255,12 +255,16 @@ func newSettleMove(a *approval.Approval, o outcome, actor audit.Actor, note stri
 // of this kind hold.
 const reviewersLimit = 250 * time.Millisecond
 
-// expiryOutcome is [expiredOutcome], with a code of its own if it knows at once that no reviewer may decide.
+// expiryOutcome is [expiredOutcome], with a code of its own if it knows at once that the reviewers could not have approved the call.
 func (s *Service) expiryOutcome(ctx context.Context, a *approval.Approval) outcome {
 	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
 	defer cancel()
-	if someone, err := s.HasReviewer(ctx, a); err == nil && !someone {
+	switch lack, err := s.FindLack(ctx, a); {
+	case err != nil:
+	case lack.Nobody:
 		return outcome{status: Expired, code: CodeNoReviewer, message: "no known reviewer may decide this call"}
+	case lack.IsAny():
+		return outcome{status: Expired, code: CodeNoReviewer, message: "the reviewers could not meet the policy of this call"}
 	}
 	return expiredOutcome()
 }

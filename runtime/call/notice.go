@@ -31,8 +31,8 @@ const (
 type Attention struct {
 	Kind     AttentionKind
 	Approval approval.Approval
-	Agent    string // its name; empty if Settled
-	Skill    string // its name; empty if Settled
+	Agent    string    // its name; empty if Settled
+	Skill    string    // its name; empty if Settled
 	Deadline time.Time // zero: none
 	Step     int       // of Escalated, from 1
 	Asked    approval.Audience
