@@ -100,7 +100,7 @@ func (h *reader) addGrant(ctx context.Context, s *subject, v *Call) error {
 	if s.call.GrantID != uuid.Nil {
 		v.GrantURL = present.GrantURL(s.call.GrantID)
 	}
-	if s.own || s.invited || s.editWaits() {
+	if s.own || s.invited || s.limit != nil || s.editWaits() {
 		return nil
 	}
 	err := h.calls.CheckGrantable(ctx, &s.call)

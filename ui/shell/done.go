@@ -43,6 +43,7 @@ const (
 	PolicyDeleted      Done = "policy-deleted"
 	GrantRevoked       Done = "grant-revoked"
 	GrantConfirmed     Done = "grant-confirmed"
+	GrantProposed      Done = "grant-proposed"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
 	AbsenceSet         Done = "absence-set"
@@ -60,8 +61,11 @@ func (d Done) notice() *view.Notice {
 		return nil
 	}
 	n := &view.Notice{Level: view.Good, Title: title}
-	if d == WebhookDeleted {
+	switch d {
+	case WebhookDeleted:
 		n.Text = text.WebhookDeletedMeaning()
+	case GrantProposed:
+		n.Level, n.Text = view.Info, text.GrantsDoneProposedNext()
 	}
 	return n
 }
@@ -92,6 +96,7 @@ func doneTitles() map[Done]text.Message {
 		PolicyDeleted:      text.PoliciesDoneDeleted(),
 		GrantRevoked:       text.GrantsDoneRevoked(),
 		GrantConfirmed:     text.GrantsDoneConfirmed(),
+		GrantProposed:      text.GrantsDoneProposed(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
 		AbsenceSet:         text.TeamDoneAbsence(),
