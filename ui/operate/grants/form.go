@@ -160,7 +160,7 @@ func (h *Handler) preview(r *http.Request, f *grantForm) (Preview, shell.Faults,
 		if faults, ok := shell.FaultsOf(err); ok {
 			v := Preview{}
 			for _, one := range faults {
-				v.Problems = append(v.Problems, text.Literal(one.Expected))
+				v.Problems = append(v.Problems, text.Fault(one.Expected))
 			}
 			return v, place(faults), nil
 		}
