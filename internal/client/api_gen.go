@@ -450,6 +450,7 @@ type ListCallsQuery struct {
 	From         string
 	To           string
 	Conversation string
+	Grant        string
 	Text         string
 }
 
@@ -468,6 +469,7 @@ func (c *Client) ListCalls(ctx context.Context, query ListCallsQuery) (Reply[Lis
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)
+	q.addParameter("grant", query.Grant)
 	q.addParameter("text", query.Text)
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/calls", q, nil)
 }
@@ -484,6 +486,7 @@ type ExportCallsQuery struct {
 	From         string
 	To           string
 	Conversation string
+	Grant        string
 	Text         string
 	Format       string
 }
@@ -501,6 +504,7 @@ func (c *Client) ExportCalls(ctx context.Context, query ExportCallsQuery, w io.W
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)
+	q.addParameter("grant", query.Grant)
 	q.addParameter("text", query.Text)
 	q.addParameter("format", query.Format)
 	return c.streamAnswer(ctx, "/api/v1/calls/export", q, w)
@@ -1245,44 +1249,45 @@ type ApplyRequest struct {
 
 // Approval is a schema of the API.
 type Approval struct {
-	Agent           string          `json:"agent"`
-	ApprovedUntil   *time.Time      `json:"approved_until"`
-	Arguments       json.RawMessage `json:"arguments"`
-	ArgumentsDigest string          `json:"arguments_digest"`
-	BrokeGlass      bool            `json:"broke_glass"`
-	CallID          string          `json:"call_id"`
-	Claim           *Claim          `json:"claim"`
-	CommentCount    int64           `json:"comment_count"`
-	Comments        []Comment       `json:"comments"`
-	CreatedAt       time.Time       `json:"created_at"`
-	Deadline        time.Time       `json:"deadline"`
-	Decision        *Decision       `json:"decision"`
-	Digest          string          `json:"digest"`
-	Edit            *Edit           `json:"edit"`
-	Edited          bool            `json:"edited"`
-	EscalateTo      *string         `json:"escalate_to"`
-	EscalatedAt     *time.Time      `json:"escalated_at"`
-	Escalation      []Step          `json:"escalation"`
-	Evidence        []Evidence      `json:"evidence"`
-	Files           []AttachedFile  `json:"files"`
-	GlassReview     *GlassReview    `json:"glass_review"`
-	ID              string          `json:"id"`
-	Partial         bool            `json:"partial,omitzero"`
-	Policies        []CallPolicy    `json:"policies"`
-	Principal       *string         `json:"principal"`
-	PrincipalPerson *PersonName     `json:"principal_person"`
-	Questions       []Question      `json:"questions"`
-	Request         *Outgoing       `json:"request"`
-	Reviewers       *bool           `json:"reviewers"`
-	Risk            *string         `json:"risk"`
-	Rule            string          `json:"rule"`
-	Rules           []AppliedRule   `json:"rules"`
-	Skill           string          `json:"skill"`
-	Status          string          `json:"status"`
-	Team            *string         `json:"team"`
-	Tool            string          `json:"tool"`
-	ToolPin         string          `json:"tool_pin"`
-	Votes           []Vote          `json:"votes"`
+	Agent           string           `json:"agent"`
+	ApprovedUntil   *time.Time       `json:"approved_until"`
+	Arguments       json.RawMessage  `json:"arguments"`
+	ArgumentsDigest string           `json:"arguments_digest"`
+	BrokeGlass      bool             `json:"broke_glass"`
+	CallID          string           `json:"call_id"`
+	Claim           *Claim           `json:"claim"`
+	CommentCount    int64            `json:"comment_count"`
+	Comments        []Comment        `json:"comments"`
+	CreatedAt       time.Time        `json:"created_at"`
+	Deadline        time.Time        `json:"deadline"`
+	Decision        *Decision        `json:"decision"`
+	Digest          string           `json:"digest"`
+	Edit            *Edit            `json:"edit"`
+	Edited          bool             `json:"edited"`
+	EscalateTo      *string          `json:"escalate_to"`
+	EscalatedAt     *time.Time       `json:"escalated_at"`
+	Escalation      []Step           `json:"escalation"`
+	Evidence        []Evidence       `json:"evidence"`
+	Files           []AttachedFile   `json:"files"`
+	GlassReview     *GlassReview     `json:"glass_review"`
+	ID              string           `json:"id"`
+	Partial         bool             `json:"partial,omitzero"`
+	Policies        []CallPolicy     `json:"policies"`
+	Principal       *string          `json:"principal"`
+	PrincipalPerson *PersonName      `json:"principal_person"`
+	Questions       []Question       `json:"questions"`
+	Request         *Outgoing        `json:"request"`
+	Reviewers       *bool            `json:"reviewers"`
+	Risk            *string          `json:"risk"`
+	Rule            string           `json:"rule"`
+	Rules           []AppliedRule    `json:"rules"`
+	Shortages       []PolicyShortage `json:"shortages"`
+	Skill           string           `json:"skill"`
+	Status          string           `json:"status"`
+	Team            *string          `json:"team"`
+	Tool            string           `json:"tool"`
+	ToolPin         string           `json:"tool_pin"`
+	Votes           []Vote           `json:"votes"`
 }
 
 // ApprovalFigures is a schema of the API.
@@ -2461,6 +2466,13 @@ type PolicyRequest struct {
 	BreakGlass       *bool               `json:"break_glass,omitzero"`
 	Rejections       *int64              `json:"rejections,omitzero"`
 	Revision         *int64              `json:"revision,omitzero"`
+}
+
+// PolicyShortage is a schema of the API.
+type PolicyShortage struct {
+	Able   int64  `json:"able"`
+	Needs  string `json:"needs"`
+	Policy string `json:"policy"`
 }
 
 // PolicySpec is a schema of the API.

@@ -54,9 +54,13 @@ func TestGrantsBeyondTheBoundWait(t *testing.T) {
 		t.Errorf("a grant within the bound is %s", g.State)
 	}
 	for what, change := range map[string]func(*agent.NewGrant){
-		"long":  func(n *agent.NewGrant) { n.Time = grant.DefaultTime + time.Minute },
-		"wide":  func(n *agent.NewGrant) { n.Arguments = append(n.Arguments, grant.Matcher{Argument: "/n", Kind: grant.Anything}) },
-		"open":  func(n *agent.NewGrant) { n.Arguments = append(n.Arguments, grant.Matcher{Argument: "/n", Kind: grant.Range, Min: "1"}) },
+		"long": func(n *agent.NewGrant) { n.Time = grant.DefaultTime + time.Minute },
+		"wide": func(n *agent.NewGrant) {
+			n.Arguments = append(n.Arguments, grant.Matcher{Argument: "/n", Kind: grant.Anything})
+		},
+		"open": func(n *agent.NewGrant) {
+			n.Arguments = append(n.Arguments, grant.Matcher{Argument: "/n", Kind: grant.Range, Min: "1"})
+		},
 		"risky": func(n *agent.NewGrant) { n.Risky = true },
 	} {
 		in := plain
