@@ -235,14 +235,14 @@ func TestGrantUnderDualControl(t *testing.T) {
 	}
 	otto := w.signedIn("otto", identity.Operator)
 	otto.post(change+"/approve", url.Values{}).wantRedirect(change)
-	if a := rita.get("/grants"); a.find("grant-row").Length() != 1 || !strings.Contains(a.text(), "rita") {
+	if a := rita.get("/grants"); a.find("grant-row").Length() != 2 || !strings.Contains(a.text(), "by rita") {
 		t.Errorf("after the approval: %s", a.text())
 	}
 
 	// A short, narrow one counts at once.
 	other := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b.csv"}`)
 	path = callPath(other) + "/grant"
-	if a := rita.post(path, rita.get(path).form("grant-form")); !strings.HasPrefix(a.header.Get("Location"), "/grants/") {
+	if a := rita.post(path, rita.get(path).fillForm("grant-form", url.Values{})); !strings.HasPrefix(a.header.Get("Location"), "/grants/") {
 		t.Errorf("within the bound: %d %s", a.status, a.header.Get("Location"))
 	}
 	// Operators see the change that they propose.
