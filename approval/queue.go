@@ -239,6 +239,12 @@ func (a *Approval) Asks(teams []string, people ...uuid.UUID) bool {
 		slices.ContainsFunc(people, func(id uuid.UUID) bool { return slices.Contains(a.AskedPeople, id) })
 }
 
+// ListWithPolicies returns pending approvals that have policies, by deadline.
+func ListWithPolicies(ctx context.Context, db postgres.Querier, limit int) ([]Approval, error) {
+	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM approvals
+		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) AND policies IS NOT NULL ORDER BY deadline LIMIT $1`, limit)
+}
+
 // AsksPeople reports whether a pending approval asks people, and not only teams.
 func AsksPeople(ctx context.Context, db postgres.Querier) (bool, error) {
 	found, err := queryRow[struct{ Asks bool }](ctx, db, "find approvals that ask people",

@@ -43,7 +43,8 @@ func reopen(ctx context.Context, tx pgx.Tx, a Approval, assignments string, args
 	if a.EditedBy != uuid.Nil { // another reviewer approved the edit; see [AcceptEdit]
 		a.Digest = EditDigest(a.editEnvelope, a.EditedBy)
 	}
-	reopened, err := postgres.CollectOne(ctx, tx, scanApproval, `UPDATE approvals SET status = 'pending', policies_met = false, broke_glass = false, digest = $2, decided_at = NULL, decided_by = NULL, note = NULL,
+	reopened, err := postgres.CollectOne(ctx, tx, scanApproval, `UPDATE approvals SET status = 'pending', policies_met = false, broke_glass = false, glass_reviewed_by = NULL, glass_reviewed_at = NULL, glass_note = NULL,
+			digest = $2, decided_at = NULL, decided_by = NULL, note = NULL,
 			decided_credential_kind = NULL, decided_credential_id = NULL, decided_address = NULL, undo_until = NULL,
 			seen_rows = NULL, seen_of = NULL, seen_unusual = NULL, seen_ms = NULL, second_step = NULL`+assignments+`
 		WHERE call_id = $1 RETURNING `+approvalColumns, append([]any{a.CallID, a.Digest[:]}, args...)...)

@@ -14,22 +14,24 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// listWaiting returns, for package notify, the calls that wait for a decision about them or about a question of their server, and the plans that
-// wait.
-func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID, error) {
+// listWaiting returns, for package notify, the calls that wait for a decision about them or about a question of their server, with the plans that
+// wait, and the calls that one person approved alone and nobody has reviewed.
+func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) (waiting, unreviewed []uuid.UUID, err error) {
 	approvals, err := approval.ListByCall(ctx, rt.DB.Pool(), calls...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	waiting := make([]uuid.UUID, 0, len(approvals))
 	for i := range approvals {
-		if approvals[i].Status == approval.Pending {
-			waiting = append(waiting, approvals[i].CallID)
+		switch a := &approvals[i]; {
+		case a.Status == approval.Pending:
+			waiting = append(waiting, a.CallID)
+		case a.BrokeGlass && a.GlassReview == nil:
+			unreviewed = append(unreviewed, a.CallID)
 		}
 	}
 	questions, err := rt.Calls.ListPendingQuestionsOf(ctx, calls)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range questions {
 		if !slices.Contains(waiting, questions[i].CallID) {
@@ -42,30 +44,18 @@ func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) ([]uuid.U
 			waiting = append(waiting, id)
 		}
 	}
-	return waiting, err
+	return waiting, unreviewed, err
 }
 
 // queueNotices notifies people of approvals that need their attention.
 func (rt *Runtime) queueNotices(ctx context.Context, tx pgx.Tx, list []call.Attention) error {
-	events := make([]notify.Event, 0, len(list))
+	events := make([]notify.Event, len(list))
 	for i := range list {
 		a := &list[i]
-		e := notify.Event{
-			Kind: noticeKind(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool,
-			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID, Teams: a.Approval.ListTeams(),
-		}
-		if a.Kind != call.Escalated {
-			events = append(events, e)
-			continue
-		}
-		e.Step = a.Step
-		for _, team := range a.Teams {
-			e.Team, e.Whole = team, true
-			events = append(events, e)
-		}
-		if len(a.People) > 0 {
-			e.Team, e.People = "", a.People
-			events = append(events, e)
+		events[i] = notify.Event{
+			Kind: noticeKind(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool, Deadline: a.Deadline,
+			PrincipalID: a.Approval.PrincipalID, Teams: a.Approval.ListTeams(), By: a.By, Step: a.Step,
+			Asked: a.Asked.Teams, People: a.Asked.People, Names: a.Asked.Names, Whole: a.Asked.Whole, Everyone: a.Asked.Everyone,
 		}
 	}
 	return rt.Notify.Queue(ctx, tx, events)
@@ -77,10 +67,14 @@ func noticeKind(kind call.AttentionKind) notify.Kind {
 		return notify.Escalated
 	case call.Alone:
 		return notify.NoReviewer
+	case call.Unmeetable:
+		return notify.Unmeetable
 	case call.Asked:
 		return notify.Asked
 	case call.Planned:
 		return notify.Planned
+	case call.BrokeGlass:
+		return notify.BrokeGlass
 	case call.Settled:
 		return notify.Decided
 	case call.Waits:
@@ -88,51 +82,56 @@ func noticeKind(kind call.AttentionKind) notify.Kind {
 	return notify.Parked
 }
 
-// hasReviewer reports whether any person may decide a call, by its principal, agent, skill and teams.
-func (rt *Runtime) hasReviewer(ctx context.Context, a *approval.Approval) (bool, error) {
+// listDeciders returns the people who may decide a call, by its principal, agent, skill and teams. Without policies, it returns one of them.
+func (rt *Runtime) listDeciders(ctx context.Context, a *approval.Approval) ([]uuid.UUID, error) {
 	reviewers, err := rt.listCoveringReviewers(ctx, a)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if rt.AllowSelfApproval {
-		return len(reviewers) > 0, nil
-	}
-	principal := a.PrincipalID
+	principal, enough := a.PrincipalID, len(a.Policies) == 0
 	self, err := rt.Identity.SameAs(ctx, principal)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	var unverified [][]uuid.UUID
+	var able []uuid.UUID
+	var unverified []identity.Eligible
 	for _, one := range reviewers {
 		other, err := rt.Identity.SameAs(ctx, one.Person)
-		if err != nil {
-			return false, err
-		}
-		if principal != uuid.Nil && other == self {
+		switch {
+		case err != nil:
+			return nil, err
+		case rt.AllowSelfApproval: // anybody may
+		case principal != uuid.Nil && other == self:
+			continue
+		case len(one.Inviters) > 0:
+			unverified = append(unverified, one)
 			continue
 		}
-		if len(one.Inviters) == 0 {
-			return true, nil
+		if able = append(able, one.Person); enough {
+			return able, nil
 		}
-		unverified = append(unverified, one.Inviters)
 	}
 	if len(unverified) == 0 {
-		return false, nil
+		return able, nil
 	}
 	makers, err := agent.KeyMakers(ctx, rt.DB.Pool(), a.AgentID, rt.Now())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if principal != uuid.Nil {
 		makers = append(makers, principal)
 	}
-	for _, inviters := range unverified {
-		invited, err := identity.SameAsAny(ctx, rt.DB.Pool(), inviters, makers)
-		if err != nil || !invited {
-			return err == nil, err
+	for _, one := range unverified {
+		switch invited, err := identity.SameAsAny(ctx, rt.DB.Pool(), one.Inviters, makers); {
+		case err != nil:
+			return nil, err
+		case !invited:
+			if able = append(able, one.Person); enough {
+				return able, nil
+			}
 		}
 	}
-	return false, nil
+	return able, nil
 }
 
 // listCoveringReviewers returns the reviewers whose limit, if any, includes a call. The team that a call may be escalated to counts.
@@ -145,6 +144,6 @@ func (rt *Runtime) listCoveringReviewers(ctx context.Context, a *approval.Approv
 	if err != nil {
 		return nil, err
 	}
-	scope := identity.Scope{Agent: names[a.AgentID], Skill: names[a.SkillID], Teams: []string{a.Team, a.EscalateTo}}
+	scope := identity.Scope{Agent: names[a.AgentID], Skill: names[a.SkillID], Teams: append(a.ListTeams(), a.EscalateTo)}
 	return slices.DeleteFunc(slices.Clone(reviewers), func(one identity.Eligible) bool { return !one.Limit.Covers(scope) }), nil
 }

@@ -19,6 +19,7 @@ type gauges struct {
 	rt              *Runtime
 	conns, waits    *prometheus.Desc
 	pending, oldest *prometheus.Desc
+	unmeetable      *prometheus.Desc
 	queued, late    *prometheus.Desc
 	talking         *prometheus.Desc
 	standby, reads  *prometheus.Desc // only with a standby
@@ -29,22 +30,23 @@ func newGauges(rt *Runtime) gauges {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return gauges{
-		rt:      rt,
-		conns:   describe("holdpoint_database_connections", "Connections of this process's pool.", "state"),
-		standby: describe("holdpoint_standby_usable", "Whether the standby for history can be used: 1 or 0."),
-		reads:   describe("holdpoint_standby_reads_total", "Reads of history for which there is a standby, by the server that answered: standby, primary.", "server"),
-		waits:   describe("holdpoint_database_acquire_wait_seconds_total", "Time spent waiting for a connection."),
-		pending: describe("holdpoint_approvals_pending", "Parked calls that wait for a decision, in all processes."),
-		oldest:  describe("holdpoint_approvals_oldest_seconds", "How long the oldest of them has waited; 0: none waits."),
-		talking: describe("holdpoint_conversations_at_work", "Conversations of the built-in loop that are at work, in all processes, by status: due, queued, running, waiting (for calls).", "status"),
-		queued:  describe("holdpoint_jobs", "Jobs in the queue, of all processes, by queue and state: available, running, retryable, scheduled (for later).", "queue", "state"),
-		late:    describe("holdpoint_jobs_oldest_seconds", "How long the oldest job that could begin has waited for a worker; 0: none does.", "queue"),
+		rt:         rt,
+		conns:      describe("holdpoint_database_connections", "Connections of this process's pool.", "state"),
+		standby:    describe("holdpoint_standby_usable", "Whether the standby for history can be used: 1 or 0."),
+		reads:      describe("holdpoint_standby_reads_total", "Reads of history for which there is a standby, by the server that answered: standby, primary.", "server"),
+		waits:      describe("holdpoint_database_acquire_wait_seconds_total", "Time spent waiting for a connection."),
+		pending:    describe("holdpoint_approvals_pending", "Parked calls that wait for a decision, in all processes."),
+		oldest:     describe("holdpoint_approvals_oldest_seconds", "How long the oldest of them has waited; 0: none waits."),
+		unmeetable: describe("holdpoint_approvals_unmeetable", "Those of them whose policies the present reviewers cannot meet."),
+		talking:    describe("holdpoint_conversations_at_work", "Conversations of the built-in loop that are at work, in all processes, by status: due, queued, running, waiting (for calls).", "status"),
+		queued:     describe("holdpoint_jobs", "Jobs in the queue, of all processes, by queue and state: available, running, retryable, scheduled (for later).", "queue", "state"),
+		late:       describe("holdpoint_jobs_oldest_seconds", "How long the oldest job that could begin has waited for a worker; 0: none does.", "queue"),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.queued, g.late, g.talking, g.standby, g.reads} {
+	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.unmeetable, g.queued, g.late, g.talking, g.standby, g.reads} {
 		ch <- d
 	}
 }
@@ -74,6 +76,11 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	} else {
 		set(g.pending, float64(pulse.Pending))
 		set(g.oldest, pulse.Waited().Seconds())
+	}
+	if n, err := g.rt.Calls.CountUnmeetable(ctx); err != nil {
+		ch <- prometheus.NewInvalidMetric(g.unmeetable, err)
+	} else {
+		set(g.unmeetable, float64(n))
 	}
 	if working, err := g.rt.Converse.AtWork(ctx); err != nil {
 		ch <- prometheus.NewInvalidMetric(g.talking, err)

@@ -178,6 +178,81 @@ func TestGrantsThatCannotBeMade(t *testing.T) {
 	}
 }
 
+// The page of a grant lists the calls that it let pass, the newest first.
+func TestCallsOfAGrant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rita := w.signedIn("rita", identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a.csv"}`)
+	g, err := w.calls.Grant(t.Context(), w.personCalled("rita"), call.GrantRequest{CallID: id})
+	check(t, err)
+	page := "/grants/" + g.ID.String()
+	if a := rita.get(page); !strings.Contains(a.words("grant-calls"), "None so far.") {
+		t.Errorf("before a call passed: %s", a.words("grant-calls"))
+	}
+	var passed []uuid.UUID
+	for range 21 {
+		one := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a.csv"}`)
+		w.waitForEnd(one)
+		passed = append(passed, one)
+	}
+	first := rita.get(page)
+	if n := first.find("passed").Length(); n != 20 || first.find("passed").First().Find("a").AttrOr("href", "") != callPath(passed[20]) {
+		t.Errorf("%d calls, from %s", n, first.find("passed").First().Text())
+	}
+	second := rita.get(first.find("older").AttrOr("href", ""))
+	if n := second.find("passed").Length(); n != 1 || second.find("passed").Find("a").AttrOr("href", "") != callPath(passed[0]) || second.find("older").Length() != 0 {
+		t.Errorf("the last page has %d calls: %s", n, second.words("grant-calls"))
+	}
+}
+
+// Under dual control, a reviewer proposes a wide grant, and an operator approves it.
+func TestGrantUnderDualControl(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rita, olga := w.signedIn("rita", identity.Reviewer), w.signedIn("olga", identity.Operator)
+	w.control.On = true
+	id := w.submit(w.personCalled("olga"), "files__save_csv", `{"filename":"a.csv"}`)
+	path := callPath(id) + "/grant"
+	form := rita.get(path).fillForm("grant-form", url.Values{"kind.0": {"anything"}})
+	to := rita.post(path, form).wantRedirect(callPath(id) + "?done=grant-proposed")
+	if a := rita.get(to); !strings.Contains(a.text(), "The grant waits for a second operator.") {
+		t.Errorf("the page after the proposal: %s", a.text())
+	}
+	if a := rita.get("/grants"); a.find("grant-row").Length() != 0 {
+		t.Error("the grant counts before the approval")
+	}
+	list := olga.get("/changes")
+	change := list.find("change-row").Find("a").AttrOr("href", "")
+	if !strings.Contains(list.text(), "Grant billing: files/save_csv") {
+		t.Fatalf("the changes: %s", list.text())
+	}
+	if a := olga.get(change); !strings.Contains(a.text(), "anything") || a.doc.Find(`main a[href="`+callPath(id)+`"]`).Length() != 1 {
+		t.Errorf("the change: %s", a.text())
+	}
+	if a := olga.post(change+"/approve", url.Values{}); a.status != http.StatusForbidden || !strings.Contains(a.text(), "Nothing was decided.") {
+		t.Errorf("approved by the person for whom the calls are made: %d %s", a.status, a.text())
+	}
+	otto := w.signedIn("otto", identity.Operator)
+	otto.post(change+"/approve", url.Values{}).wantRedirect(change)
+	if a := rita.get("/grants"); a.find("grant-row").Length() != 2 || !strings.Contains(a.text(), "by rita") {
+		t.Errorf("after the approval: %s", a.text())
+	}
+
+	// A short, narrow one counts at once.
+	other := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b.csv"}`)
+	path = callPath(other) + "/grant"
+	if a := rita.post(path, rita.get(path).fillForm("grant-form", url.Values{})); !strings.HasPrefix(a.header.Get("Location"), "/grants/") {
+		t.Errorf("within the bound: %d %s", a.status, a.header.Get("Location"))
+	}
+	// Operators see the change that they propose.
+	third := w.submit(uuid.Nil, "files__save_csv", `{"filename":"c.csv"}`)
+	path = callPath(third) + "/grant"
+	if a := olga.post(path, olga.get(path).fillForm("grant-form", url.Values{"time": {"24h0m0s"}})); !strings.HasPrefix(a.header.Get("Location"), "/changes/") {
+		t.Errorf("proposed by an operator: %d %s", a.status, a.text())
+	}
+}
+
 // With two keys on the page of a call, calls like it are allowed.
 func TestGrantJourney(t *testing.T) {
 	t.Parallel()

@@ -265,7 +265,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	w.notify, err = notify.New(notify.Config{
 		TrustedHosts: []string{"127.0.0.1"},
 		Pool:         w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: w.now, PublicURL: w.server.URL,
-		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
+		Waiting: func(context.Context, []uuid.UUID) (pending, unreviewed []uuid.UUID, err error) { return nil, nil, nil },
 	})
 	check(t, err)
 	w.oncall = &oncall.Service{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}}

@@ -202,7 +202,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Identity: cfg.Identity, Suggest: suggest})
 	u.teams = teams.New(teams.Config{Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, OnCall: cfg.OnCall})
-	u.grants = grants.New(grants.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
+	u.grants = grants.New(grants.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, History: cfg.History})
 	u.changes = changes.New(changes.Config{Shell: u.Shell, Calls: cfg.Calls, Control: cfg.Control})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,

@@ -1,20 +1,27 @@
 package ui_test
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/approval/policy"
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/duration"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 // setPolicy stores the policy bank, of two of finance and one of compliance, or cfo alone, after change. The calls of the skill files need it.
@@ -364,7 +371,7 @@ func TestBreakGlassInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setPolicy(func(s *policy.Spec) { s.BreakGlass = true })
-	sam, ana := w.signInAs("sam", "sales"), w.signInAs("ana", "finance")
+	sam, ana, kai := w.signInAs("sam", "sales"), w.signInAs("ana", "finance"), w.signInAs("kai", "compliance")
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"payday"}`)
 	sam.Go(w.server.URL + callPath(id))
 	sam.WaitText("not-asked", "does not ask for your approval")
@@ -378,7 +385,11 @@ func TestBreakGlassInTheBrowser(t *testing.T) {
 	if c := w.waitForEnd(id); c.Status != call.Succeeded {
 		t.Errorf("the call is %s", c.Status)
 	}
+	// Those who were skipped see it on the open page, and it stays until somebody else has reviewed it.
 	ana.WaitText("alone-row", "payroll is due")
+	kai.WaitText("alone-row", "sam approved alone")
+	sam.Go(w.server.URL)
+	sam.WaitText("alone-row", "payroll is due")
 	ana.ClickOn("[data-testid=alone-row] a")
 	ana.Wait("review-glass")
 	ana.WaitFor("buttons to work", armed)
@@ -386,10 +397,93 @@ func TestBreakGlassInTheBrowser(t *testing.T) {
 	ana.Press("checked")
 	ana.Click("review-glass-send")
 	ana.WaitText("glass", "Reviewed by ana")
-	sam.Go(w.server.URL)
-	sam.WaitGone("alone-row")
-	for _, p := range []*browsertest.Page{sam, ana} {
+	for _, p := range []*browsertest.Page{kai, sam} {
+		p.WaitGone("alone-row")
+	}
+	for _, p := range []*browsertest.Page{sam, ana, kai} {
 		noComplaints(t, p)
+	}
+}
+
+// A call whose policy the present reviewers cannot meet says so, in the queue and on its page.
+func TestPolicyThatNobodyCanMeet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.setPolicy(nil)
+	ana := w.reviewerOf("ana", "finance")
+	w.reviewerOf("ben", "finance")
+	able := []uuid.UUID{w.personCalled("ana"), w.personCalled("ben")}
+	w.calls.ListDeciders = func(context.Context, *approval.Approval) ([]uuid.UUID, error) { return able, nil }
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	if got := ana.get("/").words("row"); !strings.Contains(got, "cannot be met") {
+		t.Errorf("the row: %s", got)
+	}
+	if got := ana.get(callPath(id)).words("shortage"); !strings.Contains(got, "No reviewers can meet this policy. Policy bank asks for 1 of compliance, and 0 reviewers could approve for that.") {
+		t.Errorf("the page: %q", got)
+	}
+	w.reviewerOf("kai", "compliance")
+	able = append(able, w.personCalled("kai"))
+	if ana.get("/").find("row").Length() != 1 || strings.Contains(ana.get("/").words("row"), "cannot be met") || ana.get(callPath(id)).find("shortage").Length() != 0 {
+		t.Error("it can be met now")
+	}
+}
+
+// The list of policies reads what uses them at once.
+func TestPoliciesTakeFewRoundTrips(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	olga := w.signedIn("olga", identity.Operator)
+	w.setPolicy(nil)
+	olga.get("/policies") // warms the caches
+	_, one := olga.recordRoundTrips("/policies", 0)
+	for i := range 5 {
+		spec := policy.Spec{Name: "p" + strconv.Itoa(i), Any: []policy.Alternative{{All: []policy.Line{{Count: 1}}}}}
+		_, err := w.agents.SetPolicy(t.Context(), audit.System(), spec, nil)
+		check(t, err)
+		w.setRule(rule.Spec{Name: "r" + strconv.Itoa(i), Skills: []string{"files"}, Effect: rule.Park, Policy: spec.Name})
+	}
+	if a := olga.get("/policies"); a.find("policy-row").Length() != 6 || a.find("used-by").Length() != 6 {
+		t.Fatalf("the list: %s", a.text())
+	}
+	if _, six := olga.recordRoundTrips("/policies", len(one)); len(six) > len(one) {
+		t.Errorf("%d round trips for one policy, %d for six:\n%s", len(one), len(six), strings.Join(six, "\n---\n"))
+	}
+}
+
+// Errors in the forms of policies, grants and duties are in the language of the reader.
+func TestErrorsOfPoliciesAreTranslated(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"must be 1 to 20 (line 2, part 1, count)":    "muss zwischen 1 und 20 liegen (Zeile 2, Teil 1, count)",
+		"must have 1 to 10 alternatives":             "muss 1 bis 10 Alternativen haben",
+		"must have 1 to 10 lines (line 3)":           "muss 1 bis 10 Teile haben (Zeile 3)",
+		"must be one value":                          "muss ein Wert sein",
+		"must be in the future, and after the start": "muss in der Zukunft und nach dem Anfang liegen",
+	} {
+		if got := text.Fault(said).In(text.WithLanguage(t.Context(), "de")); got != want {
+			t.Errorf("%q in German: %q, want %q", said, got, want)
+		}
+	}
+	var said []string
+	for _, alternatives := range []string{"two of a", "2", "2 of", `1 of "a`, `1 of a "b"`, "1 of a and 1 of b", "1 of a,"} {
+		_, invalid := policy.ParseAlternatives(alternatives)
+		said = append(said, invalid[0].Expected)
+	}
+	spec := policy.Spec{Name: "p", Any: []policy.Alternative{{All: []policy.Line{{Count: 30, Teams: []string{" "}}, {Count: 2, People: []string{"a"}}}}, {}}, Rejections: -1, ApprovalTimeout: new(duration.Text)}
+	for _, f := range spec.Check() {
+		said = append(said, f.Expected)
+	}
+	for _, kind := range grant.Kinds() {
+		for _, f := range grant.Check([]grant.Matcher{{Argument: "/a", Kind: kind, Values: []json.RawMessage{[]byte(`""`), []byte(`{"a":1,"a":2}`)}}, {Argument: "/b", Kind: kind}}) {
+			said = append(said, f.Expected)
+		}
+	}
+	for _, language := range []string{"de", "ja"} {
+		for _, one := range said {
+			if got := text.Fault(one).In(text.WithLanguage(t.Context(), language)); got == one {
+				t.Errorf("%q stays English in %s", one, language)
+			}
+		}
 	}
 }
 

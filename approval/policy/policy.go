@@ -109,17 +109,29 @@ func isNameOfSomeone(name string) bool {
 // ListTeams returns the teams that a policy names, without repetitions, in its order.
 func (s *Spec) ListTeams() []string {
 	var teams []string
-	for _, alternative := range s.Any {
-		for i := range alternative.All {
-			for _, team := range alternative.All[i].Teams {
-				if !slices.Contains(teams, team) {
-					teams = append(teams, team)
-				}
+	for _, line := range ListLines([]Policy{{Spec: *s}}) {
+		for _, team := range line.Teams {
+			if !slices.Contains(teams, team) {
+				teams = append(teams, team)
 			}
 		}
 	}
 	return teams
 }
+
+// ListLines returns the lines of all alternatives of policies.
+func ListLines(policies []Policy) []Line {
+	var lines []Line
+	for i := range policies {
+		for _, alternative := range policies[i].Any {
+			lines = append(lines, alternative.All...)
+		}
+	}
+	return lines
+}
+
+// IsOpen reports whether any reviewer counts for a line.
+func (l *Line) IsOpen() bool { return len(l.Teams) == 0 && len(l.People) == 0 }
 
 // Voter is a person who approved a call.
 type Voter struct {
@@ -130,7 +142,7 @@ type Voter struct {
 
 // counts reports whether the person's approval counts for a line.
 func (l *Line) counts(v *Voter) bool {
-	if len(l.Teams) == 0 && len(l.People) == 0 {
+	if l.IsOpen() {
 		return true
 	}
 	return slices.ContainsFunc(l.Teams, func(team string) bool { return slices.Contains(v.Teams, team) }) ||
@@ -232,6 +244,47 @@ func CountRejections(policies []Policy) int {
 // AreMet reports whether the approvals meet all of these policies.
 func AreMet(policies []Policy, voters []Voter) bool {
 	return !slices.ContainsFunc(policies, func(p Policy) bool { return !p.IsMet(voters) })
+}
+
+// ListUnmetLines returns the lines, of all alternatives of those policies that the approvals do not meet, which need more approvals.
+func ListUnmetLines(policies []Policy, voters []Voter) []Line {
+	var lines []Line
+	for i := range policies {
+		progress := policies[i].Measure(voters)
+		if slices.ContainsFunc(progress, func(p Progress) bool { return p.Missing() == 0 }) {
+			continue
+		}
+		for j := range progress {
+			for _, line := range progress[j].Lines {
+				if line.Count > len(line.By) {
+					lines = append(lines, line.Line)
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// Shortage is a line of a policy that too few people can meet.
+type Shortage struct {
+	Policy string
+	Line   Line
+	Able   int // people who can approve for it, each for one line only
+}
+
+// FindShortages returns why these people cannot meet policies: of each that they cannot meet, the lines of the alternative that lacks the fewest
+// people.
+func FindShortages(policies []Policy, able []Voter) []Shortage {
+	var found []Shortage
+	for i := range policies {
+		nearest := slices.MinFunc(policies[i].Measure(able), func(a, b Progress) int { return cmp.Compare(a.Missing(), b.Missing()) })
+		for _, line := range nearest.Lines {
+			if line.Count > len(line.By) {
+				found = append(found, Shortage{policies[i].Name, line.Line, len(line.By)})
+			}
+		}
+	}
+	return found
 }
 
 // Ask reports whether the approval of a person counts for one of these policies.

@@ -26,14 +26,15 @@ func FormatAlternatives(alternatives []Alternative) string {
 	for i := range alternatives {
 		parts := make([]string, len(alternatives[i].All))
 		for j := range alternatives[i].All {
-			parts[j] = alternatives[i].All[j].format()
+			parts[j] = alternatives[i].All[j].String()
 		}
 		lines[i] = strings.Join(parts, ", ")
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (l *Line) format() string {
+// String returns the plain form of a line.
+func (l *Line) String() string {
 	var names []string
 	for _, team := range l.Teams {
 		names = append(names, formatName(team, wordTeam, strings.Contains(team, "@")))

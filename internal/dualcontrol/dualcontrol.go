@@ -27,12 +27,13 @@ const (
 	Tool       Kind = "tool" // the definition of a tool
 	Rule       Kind = "rule"
 	Policy     Kind = "policy"
+	Grant      Kind = "grant"
 	Person     Kind = "person"
 	Invitation Kind = "invitation"
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Skill, Tool, Rule, Policy, Person, Invitation} }
+func Kinds() []Kind { return []Kind{Skill, Tool, Rule, Policy, Grant, Person, Invitation} }
 
 // Status is the state of a change.
 type Status string
@@ -83,6 +84,19 @@ type Change struct {
 	DecidedBy  uuid.UUID // uuid.Nil: nobody
 	DecidedAt  *time.Time
 	Note       string
+}
+
+// CallField is the field of a grant that names the call from which it is made.
+const CallField = "call"
+
+// FromCall returns the call from which a grant is made; uuid.Nil: the change is about another thing.
+func (c *Change) FromCall() uuid.UUID {
+	for _, f := range c.Fields {
+		if id, err := uuid.Parse(f.New); c.Kind == Grant && f.Field == CallField && err == nil {
+			return id
+		}
+	}
+	return uuid.Nil
 }
 
 // DefaultTTL is how long a change waits by default.

@@ -57,7 +57,7 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 		return nil, err
 	}
 	data := map[string]any{"kind": p.Kind, "name": p.Name, "action": p.Action}
-	if p.Kind != Invitation { // which name and e-mail the event of the invitation has
+	if p.Kind != Invitation && p.Kind != Grant { // they may have data of people, which no erasure finds in an event
 		data["fields"] = p.Fields
 	}
 	if waiting != nil {
@@ -65,7 +65,7 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 			return &waiting.Change, nil
 		}
 		data["replaces"] = waiting.ID
-		if _, err := tx.Exec(ctx, `UPDATE changes SET status = 'replaced', sealed = NULL WHERE id = $1`, waiting.ID); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE changes SET status = 'replaced', sealed = NULL, fields = `+keptFields+` WHERE id = $1`, waiting.ID); err != nil {
 			return nil, fmt.Errorf("replace change %s: %w", waiting.ID, err)
 		}
 	}
@@ -90,8 +90,8 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 	return &made, registry.Notify(ctx, tx)
 }
 
-// keptFields are the differences of a change that has ended. Those of an invitation name a person.
-const keptFields = `CASE WHEN kind = 'invitation' THEN '[]' ELSE fields END`
+// keptFields are the differences of a change that has ended. Those of an invitation name a person, and those of a grant have arguments.
+const keptFields = `CASE WHEN kind IN ('invitation', 'grant') THEN '[]' ELSE fields END`
 
 // storedChange is a change with what it applies.
 type storedChange struct {

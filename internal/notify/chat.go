@@ -38,11 +38,15 @@ func (s *Service) chatMessage(news []Event) chatPayload {
 	var m chatPayload
 	var lines []string
 	for _, e := range news[:min(maxListed, len(news))] {
-		link := s.PublicURL + e.path()
-		lines = append(lines, fmt.Sprintf("%s %s, until %s: <%s|look at it>", describeKind(e.Kind, chatText(e.Team)), codeSpans(e), s.formatClock(e.Deadline), link))
+		link, kind := s.PublicURL+e.path(), describeKind(e.Kind, listTeams(e.listAsked(), chatText))
+		until, localUntil := "", ""
+		if !e.Deadline.IsZero() {
+			until, localUntil = ", until "+s.formatClock(e.Deadline), " · until "+s.formatLocalClock(e.Deadline)
+		}
+		lines = append(lines, fmt.Sprintf("%s %s%s: <%s|look at it>", kind, codeSpans(e), until, link))
 		m.Blocks = append(m.Blocks,
-			block{Type: "section", Text: &blockText{Type: "plain_text", Text: describeKind(e.Kind, chatText(e.Team)) + " " + chatText(e.plainLine()), Emoji: new(false)}},
-			block{Type: "context", Elements: []element{{Type: "mrkdwn", Text: fmt.Sprintf("<%s|Look at it> · until %s", link, s.formatLocalClock(e.Deadline))}}},
+			block{Type: "section", Text: &blockText{Type: "plain_text", Text: kind + " " + chatText(e.plainLine()), Emoji: new(false)}},
+			block{Type: "context", Elements: []element{{Type: "mrkdwn", Text: fmt.Sprintf("<%s|Look at it>%s", link, localUntil)}}},
 		)
 	}
 	if more := len(news) - maxListed; more > 0 {
@@ -67,20 +71,33 @@ func (s *Service) testMessage(w Webhook) chatPayload {
 	return chatPayload{Text: text, Blocks: []block{{Type: "section", Text: &blockText{Type: "mrkdwn", Text: text}}}}
 }
 
-// describeKind begins the line about a call.
-func describeKind(kind Kind, team string) string {
+// listTeams returns the names of teams with commas between them.
+func listTeams(teams []string, clean func(string) string) string {
+	names := make([]string, len(teams))
+	for i := range teams {
+		names[i] = clean(teams[i])
+	}
+	return strings.Join(names, ", ")
+}
+
+// describeKind begins the line about a call, which asks teams.
+func describeKind(kind Kind, teams string) string {
 	switch kind {
 	case Escalated:
-		if team != "" {
-			return "Still undecided, now team " + team + " is asked:"
+		if teams != "" {
+			return "Still undecided, now asking " + teams + ":"
 		}
 		return "Still undecided:"
 	case NoReviewer:
 		return "Call waits that no reviewer may decide:"
+	case Unmeetable:
+		return "Call waits whose policy the present reviewers cannot meet:"
 	case Asked:
 		return "Question during a call waits:"
 	case Planned:
 		return "Plan waits:"
+	case BrokeGlass:
+		return "One person approved alone, please review:"
 	case Parked, Decided:
 	}
 	return "Call waits:"

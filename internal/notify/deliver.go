@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -223,11 +224,14 @@ func (s *Service) splitEvents(ctx context.Context, t *turn) error {
 		taken = append(taken, e)
 	}
 	t.taken = taken
-	waiting, err := s.Waiting(ctx, calls)
+	pending, unreviewed, err := s.Waiting(ctx, calls)
 	if err != nil {
 		return fmt.Errorf("read which calls are pending: %w", err)
 	}
-	t.news = newestByCall(taken, waiting)
+	t.news = newestByCall(taken, pending, unreviewed)
+	t.ends = slices.DeleteFunc(t.ends, func(end Event) bool { // what the message shows of the call takes the place of what was shown
+		return slices.ContainsFunc(t.news, func(e Event) bool { return e.CallID == end.CallID })
+	})
 	return nil
 }
 

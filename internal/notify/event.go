@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -25,9 +26,11 @@ const (
 	Parked     Kind = "parked"      // a call is pending
 	Escalated  Kind = "escalated"   // a step of its escalation is taken: more teams or people are asked
 	NoReviewer Kind = "no_reviewer" // a call is pending that no one may decide
+	Unmeetable Kind = "unmeetable"  // a call is pending whose policies no reviewers can meet
 	Asked      Kind = "asked"       // during a call, a question of its server is pending
 	Planned    Kind = "planned"     // a plan, a list of calls to come, is pending
-	Decided    Kind = "decided"     // the call or the plan is no longer pending: decided, expired or cancelled
+	BrokeGlass Kind = "broke_glass" // one person approved the call alone, which another one has to review
+	Decided    Kind = "decided"     // the call or the plan is no longer pending: decided, expired or cancelled, or reviewed after BrokeGlass
 )
 
 // Event is an event of a call, or of a plan. Names are not trusted; messages clean them.
@@ -37,15 +40,32 @@ type Event struct {
 	Agent       string    `json:"agent"`
 	Skill       string    `json:"skill"`
 	Tool        string    `json:"tool"`            // empty if Planned
-	Team        string    `json:"team,omitempty"`  // that is asked; empty: every team, or People
+	Team        string    `json:"team,omitempty"`  // the first of Asked, for processes of earlier versions
 	Teams       []string  `json:"teams,omitempty"` // that the call was given to, for the limits of reviewers
-	Deadline    time.Time `json:"deadline"`
-	PrincipalID uuid.UUID `json:"principal_id"` // uuid.Nil: none
+	Deadline    time.Time `json:"deadline"`        // zero: none
+	PrincipalID uuid.UUID `json:"principal_id"`    // uuid.Nil: none
+	By          uuid.UUID `json:"by,omitzero"`     // of BrokeGlass, who approved alone and is not notified
 
-	Step   int         `json:"step,omitempty"`   // of an escalation, from 1
-	Whole  bool        `json:"whole,omitempty"`  // all members of the team are asked, also if one of them is on call
-	People []uuid.UUID `json:"people,omitempty"` // who are asked, if no team is
+	Step int `json:"step,omitempty"` // of an escalation, from 1
+
+	// Asked are the teams that are asked, with People and Names. None of these: all reviewers.
+	Asked    []string    `json:"asked,omitempty"`
+	People   []uuid.UUID `json:"people,omitempty"`
+	Names    []string    `json:"names,omitempty"`    // names of people; see [identity.Person.UniqueNames]
+	Whole    bool        `json:"whole,omitempty"`    // all members of the teams are asked, also if some of them are on call
+	Everyone bool        `json:"everyone,omitempty"` // all reviewers are asked too
 }
+
+// listAsked returns the teams that are asked.
+func (e *Event) listAsked() []string {
+	if len(e.Asked) == 0 && e.Team != "" { // of an earlier version
+		return []string{e.Team}
+	}
+	return e.Asked
+}
+
+// asksTeam reports whether a team is asked.
+func (e *Event) asksTeam(team string) bool { return slices.Contains(e.listAsked(), team) }
 
 // key tells the event from others of its call. One target is told of each once.
 func (e Event) key() string {
@@ -79,6 +99,9 @@ func (s *Service) Queue(ctx context.Context, tx pgx.Tx, events []Event) error {
 	interesting := make([]Event, 0, len(events))
 	for _, e := range events {
 		if wants.wantsEvent(e) {
+			if len(e.Asked) > 0 {
+				e.Team = e.Asked[0]
+			}
 			e.Agent, e.Skill, e.Tool = plain.Line(e.Agent, maxName), plain.Line(e.Skill, maxName), plain.Line(e.Tool, maxName)
 			interesting = append(interesting, e)
 		}
@@ -107,7 +130,7 @@ func (w subscriptions) wantsEvent(e Event) bool {
 	if w.push {
 		return true
 	}
-	return e.Kind != Decided && (slices.Contains(w.teams, "") || slices.Contains(w.teams, e.Team))
+	return e.Kind != Decided && (slices.Contains(w.teams, "") || slices.ContainsFunc(w.teams, e.asksTeam))
 }
 
 func readSubscriptions(ctx context.Context, db postgres.Querier) (subscriptions, error) {
@@ -128,24 +151,26 @@ func readSubscriptions(ctx context.Context, db postgres.Querier) (subscriptions,
 
 // rankOf orders the kinds: of several events of a call, the one with the highest rank is sent.
 func (k Kind) rankOf() int {
-	return slices.Index([]Kind{Planned, Parked, Escalated, NoReviewer, Asked}, k)
+	return slices.Index([]Kind{Planned, Parked, Escalated, NoReviewer, Unmeetable, Asked, BrokeGlass}, k)
 }
 
-// newestByCall returns one event of each waiting call, by deadline.
-func newestByCall(events []Event, waiting []uuid.UUID) []Event {
-	byCall := make(map[uuid.UUID]Event, len(waiting))
+// newestByCall returns one event of each call that waits for people, by deadline: of those that wait for a decision, and of those that wait for
+// a review.
+func newestByCall(events []Event, pending, unreviewed []uuid.UUID) []Event {
+	byCall := make(map[uuid.UUID]Event, len(pending)+len(unreviewed))
 	for _, e := range events {
+		awaited := pending
+		if e.Kind == BrokeGlass {
+			awaited = unreviewed
+		}
+		if e.Kind == Decided || !slices.Contains(awaited, e.CallID) {
+			continue
+		}
 		if known, ok := byCall[e.CallID]; !ok || cmp.Or(cmp.Compare(e.Kind.rankOf(), known.Kind.rankOf()), cmp.Compare(e.Step, known.Step)) > 0 {
 			byCall[e.CallID] = e
 		}
 	}
-	news := make([]Event, 0, len(waiting))
-	for _, id := range waiting {
-		if e, ok := byCall[id]; ok && e.Kind != Decided {
-			news = append(news, e)
-			delete(byCall, id)
-		}
-	}
+	news := slices.Collect(maps.Values(byCall))
 	slices.SortFunc(news, func(a, b Event) int {
 		return cmp.Or(a.Deadline.Compare(b.Deadline), bytes.Compare(a.CallID[:], b.CallID[:]))
 	})

@@ -52,10 +52,11 @@ func eventuallyOr(t testing.TB, what string, holds func() bool, more func() stri
 	}
 }
 
-// queue is the set of pending calls.
+// queue is the set of calls that wait for people.
 type queue struct {
-	mu      sync.Mutex
-	waiting []uuid.UUID
+	mu         sync.Mutex
+	waiting    []uuid.UUID
+	unreviewed []uuid.UUID // one person approved them alone
 }
 
 func (q *queue) add(ids ...uuid.UUID) {
@@ -67,13 +68,35 @@ func (q *queue) add(ids ...uuid.UUID) {
 func (q *queue) remove(id uuid.UUID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(w uuid.UUID) bool { return w == id })
+	is := func(w uuid.UUID) bool { return w == id }
+	q.waiting, q.unreviewed = slices.DeleteFunc(q.waiting, is), slices.DeleteFunc(q.unreviewed, is)
 }
 
-func (q *queue) Waiting(_ context.Context, calls []uuid.UUID) ([]uuid.UUID, error) {
+func (q *queue) Waiting(_ context.Context, calls []uuid.UUID) (pending, unreviewed []uuid.UUID, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(calls), func(id uuid.UUID) bool { return !slices.Contains(q.waiting, id) }), nil
+	for _, id := range calls {
+		if slices.Contains(q.waiting, id) {
+			pending = append(pending, id)
+		}
+		if slices.Contains(q.unreviewed, id) {
+			unreviewed = append(unreviewed, id)
+		}
+	}
+	return pending, unreviewed, nil
+}
+
+// breakGlass ends the wait of a call by one person's approval, which somebody has to review.
+func (w *world) breakGlass(e notify.Event, by uuid.UUID) {
+	w.t.Helper()
+	w.queue.remove(e.CallID)
+	w.queue.mu.Lock()
+	w.queue.unreviewed = append(w.queue.unreviewed, e.CallID)
+	w.queue.mu.Unlock()
+	alone := e
+	e.Kind = notify.Decided
+	alone.Kind, alone.By, alone.Deadline, alone.Whole = notify.BrokeGlass, by, time.Time{}, true
+	w.queueEvents(e, alone)
 }
 
 // world is a database with a process that sends notifications.

@@ -326,6 +326,108 @@ func TestWhoIsPushedAtAMoment(t *testing.T) {
 	want("nobody is on call or stands in", w.parkCalls(1, func(e *notify.Event) { e.Team = "blue" })[0], "ann", "ben")
 }
 
+// TestAllWhomAPolicyAsksArePushed: a call can ask several teams and people by their names. Each person is notified once, and so is each chat.
+func TestAllWhomAPolicyAsksArePushed(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trustHost)
+	people := map[string]uuid.UUID{
+		"ann": w.newPerson("ann", reviewer, "blue"), "ben": w.newPerson("ben", reviewer, "red", "blue"), "cfo": w.newPerson("cfo", reviewer),
+		"dan": w.newPerson("dan", reviewer, "green"),
+	}
+	w.people.Invalidate()
+	browsers := map[string]browser{}
+	for name, id := range people {
+		browsers[name] = newBrowser(t)
+		check(t, w.subscribe(id, browsers[name].newSubscription(service.URL+"/"+name)))
+	}
+	blue, red, green := newReceiver(t), newReceiver(t), newReceiver(t)
+	w.createWebhook(blue.URL, "blue")
+	w.createWebhook(red.URL, "red")
+	w.createWebhook(green.URL, "green")
+	counts := func() string {
+		w.waitForIdle()
+		return fmt.Sprint(len(service.messagesTo("/ann")), len(service.messagesTo("/ben")), len(service.messagesTo("/cfo")), len(service.messagesTo("/dan")),
+			len(blue.listReceived()), len(red.listReceived()), len(green.listReceived()))
+	}
+	parked := w.parkCalls(1, func(e *notify.Event) { e.Asked, e.Names = []string{"blue", "red"}, []string{"CFO"} })[0]
+	w.queueEvents(parked)
+	if got := counts(); got != "1 1 1 0 1 1 0" {
+		t.Errorf("of two teams and a person: %s", got)
+	}
+	parked.Kind, parked.Step = notify.Escalated, 1
+	w.queueEvents(parked)
+	if got := counts(); got != "2 2 2 0 2 2 0" {
+		t.Errorf("escalated: %s", got)
+	}
+	if p := browsers["ben"].read(t, service.messagesTo("/ben")[1]); p.Show[0].Team != "blue, red" {
+		t.Errorf("the message names %q", p.Show[0].Team)
+	}
+	w.queueEvents(w.parkCalls(1, func(e *notify.Event) { e.Asked, e.Everyone = []string{"blue"}, true })...)
+	if got := counts(); got != "3 3 3 1 3 2 0" {
+		t.Errorf("of a team and any reviewer: %s", got)
+	}
+	w.queueEvents(w.parkCalls(1, func(e *notify.Event) { e.Team = "green" })...)
+	if got := counts(); got != "3 3 3 2 3 2 1" {
+		t.Errorf("an event of an earlier version: %s", got)
+	}
+}
+
+// TestSkippedPeopleArePushed: when one person approves alone, those who were skipped are notified, in place of the call that they were asked
+// about. The message goes when somebody else has reviewed the approval.
+func TestSkippedPeopleArePushed(t *testing.T) {
+	t.Parallel()
+	service := newPushService(t)
+	w := newWorld(t, service.trustHost)
+	ann, ben, cem := w.newPerson("ann", reviewer, "blue"), w.newPerson("ben", reviewer, "blue"), w.newPerson("cem", reviewer, "red")
+	w.people.Invalidate()
+	browsers := map[string]browser{}
+	for name, id := range map[string]uuid.UUID{"ann": ann, "ben": ben, "cem": cem} {
+		browsers[name] = newBrowser(t)
+		check(t, w.subscribe(id, browsers[name].newSubscription(service.URL+"/"+name)))
+	}
+	chat := newReceiver(t)
+	w.createWebhook(chat.URL, "blue")
+	last := func(name string, n int) pushed {
+		t.Helper()
+		w.waitForIdle()
+		messages := service.messagesTo("/" + name)
+		if len(messages) != n {
+			t.Fatalf("%d messages to %s, want %d", len(messages), name, n)
+		}
+		return browsers[name].read(t, messages[n-1])
+	}
+	parked := w.parkCalls(1, func(e *notify.Event) { e.Asked = []string{"blue", "red"} })[0]
+	w.queueEvents(parked)
+	last("ben", 1)
+	parked.Asked = []string{"blue"}
+	w.breakGlass(parked, ann)
+	if p := last("ben", 2); len(p.Show) != 1 || p.Show[0].Kind != "broke_glass" || p.Show[0].ID != parked.CallID || p.Show[0].Until != 0 || len(p.Ended) != 0 || p.Waiting != 1 {
+		t.Errorf("who was skipped: %+v", p)
+	}
+	for _, name := range []string{"ann", "cem"} {
+		if p := last(name, 2); len(p.Show) != 0 || !slices.Equal(p.Ended, []uuid.UUID{parked.CallID}) {
+			t.Errorf("%s, who approved or is not asked any more: %+v", name, p)
+		}
+	}
+	messages := chat.listReceived()
+	if len(messages) != 2 {
+		t.Fatalf("%d messages to the chat", len(messages))
+	}
+	if m := messages[1].parseMessage(t); !strings.HasPrefix(m.Text, "One person approved alone, please review: `files`: `write_file` (`billing`): <") || strings.Contains(m.Text, "until") {
+		t.Errorf("the chat: %q", m.Text)
+	}
+	w.decide(parked) // it was reviewed
+	if p := last("ben", 3); len(p.Show) != 0 || !slices.Equal(p.Ended, []uuid.UUID{parked.CallID}) || p.Waiting != 0 {
+		t.Errorf("after the review: %+v", p)
+	}
+	var left int
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM notices`).Scan(&left))
+	if left != 0 {
+		t.Errorf("%d notices are left", left)
+	}
+}
+
 func TestWhoMayDecideTheirOwnIsPushed(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
@@ -440,7 +542,7 @@ func TestWhatWasShownIsTakenBack(t *testing.T) {
 	again.Kind = notify.Escalated
 	w.queueEvents(again)
 	p = b.read(t, service.awaitTo(t, "/ana", 3)[2])
-	if len(p.Show) != 1 || p.Show[0].Kind != "escalated" || p.Show[0].Team != "blue" || !strings.HasPrefix(p.Show[0].Title, "Still undecided, now team blue is asked: ") || p.Waiting != 5 {
+	if len(p.Show) != 1 || p.Show[0].Kind != "escalated" || p.Show[0].Team != "blue" || !strings.HasPrefix(p.Show[0].Title, "Still undecided, now asking blue: ") || p.Waiting != 5 {
 		t.Errorf("%+v", p)
 	}
 	w.waitForIdle()

@@ -41,16 +41,16 @@ type pushMessage struct {
 type pushCall struct {
 	ID    uuid.UUID `json:"id"`
 	Kind  Kind      `json:"kind"`
-	Call  string    `json:"call"` // its skill, tool and agent
-	Team  string    `json:"team"`
+	Call  string    `json:"call"`  // its skill, tool and agent
+	Team  string    `json:"team"`  // those that are asked
 	Title string    `json:"title"` // in English, for service workers of earlier versions, which a browser may keep for a day
-	Until int64     `json:"until"` // milliseconds since 1970
+	Until int64     `json:"until"` // milliseconds since 1970; 0: there is no deadline
 }
 
 const (
 	maxShown = 3              // calls that a message lists
 	maxTitle = 250            // bytes of a call's names; push services take 4096 in all
-	pushTTL  = 24 * time.Hour // of messages that only retract
+	pushTTL  = 24 * time.Hour // of messages that only retract, and of calls without a deadline
 )
 
 func (s *Service) sendPush(ctx context.Context, t *turn) outcome {
@@ -80,11 +80,13 @@ func (s *Service) sendPush(ctx context.Context, t *turn) outcome {
 func (s *Service) pushMessage(ctx context.Context, t *turn) (pushMessage, error) {
 	m := pushMessage{Show: []pushCall{}, Ended: []uuid.UUID{}, More: max(len(t.news)-maxShown, 0)}
 	for _, e := range t.news[:min(maxShown, len(t.news))] {
-		call, team := plain.Line(e.plainLine(), maxTitle), plain.Line(e.Team, maxName)
-		m.Show = append(m.Show, pushCall{
-			ID: e.CallID, Kind: e.Kind, Call: call, Team: team, Title: plain.Line(describeKind(e.Kind, team)+" "+call, maxTitle),
-			Until: e.Deadline.UnixMilli(),
-		})
+		call := plain.Line(e.plainLine(), maxTitle)
+		team := plain.Line(listTeams(e.listAsked(), func(name string) string { return plain.Line(name, maxName) }), maxName)
+		shown := pushCall{ID: e.CallID, Kind: e.Kind, Call: call, Team: team, Title: plain.Line(describeKind(e.Kind, team)+" "+call, maxTitle)}
+		if !e.Deadline.IsZero() {
+			shown.Until = e.Deadline.UnixMilli()
+		}
+		m.Show = append(m.Show, shown)
 	}
 	for _, e := range t.ends {
 		m.Ended = append(m.Ended, e.CallID)
@@ -105,7 +107,9 @@ func (s *Service) pushMessage(ctx context.Context, t *turn) (pushMessage, error)
 func (s *Service) messageTTL(news []Event) time.Duration {
 	life := time.Duration(0)
 	for _, e := range news {
-		life = max(life, e.Deadline.Sub(s.Now()))
+		if life = max(life, e.Deadline.Sub(s.Now())); e.Deadline.IsZero() {
+			life = max(life, pushTTL)
+		}
 	}
 	if len(news) == 0 {
 		life = pushTTL

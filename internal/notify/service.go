@@ -55,8 +55,8 @@ type Config struct {
 	// AllowSelfApproval: principals may decide their own calls, and so are notified of them.
 	AllowSelfApproval bool
 
-	// Waiting returns those of the calls that are still pending.
-	Waiting func(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID, error)
+	// Waiting returns those of the calls that wait for a decision, and those that one person approved alone and nobody has reviewed.
+	Waiting func(ctx context.Context, calls []uuid.UUID) (pending, unreviewed []uuid.UUID, err error)
 
 	// Gap is the minimum time between two messages to one target. Zero: [Gap].
 	Gap time.Duration

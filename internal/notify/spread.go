@@ -15,6 +15,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -94,7 +95,7 @@ func (s *Service) spreadEvents(ctx context.Context, tx pgx.Tx, reviewers []ident
 	return nil
 }
 
-// hooksFor pairs webhooks with the events of their team.
+// hooksFor pairs webhooks with the events that ask their team.
 func hooksFor(ctx context.Context, tx pgx.Tx, news []Event) ([]notice, error) {
 	if len(news) == 0 {
 		return nil, nil
@@ -108,7 +109,7 @@ func hooksFor(ctx context.Context, tx pgx.Tx, news []Event) ([]notice, error) {
 	var team *string
 	_, err = pgx.ForEachRow(rows, []any{&id, &team}, func() error {
 		for _, e := range news {
-			if team == nil || *team == e.Team {
+			if team == nil || e.asksTeam(*team) {
 				notices = append(notices, notice{id, e})
 			}
 		}
@@ -168,17 +169,21 @@ type audience struct {
 	sames       map[uuid.UUID]uuid.UUID
 	memberships []identity.Membership
 	substituted map[uuid.UUID][]uuid.UUID // by person, those who are away
+	people      map[uuid.UUID]identity.Person
 }
 
 func readAudience(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible, news []Event) (*audience, error) {
-	who := &audience{reviewers: reviewers, substituted: map[uuid.UUID][]uuid.UUID{}}
+	who := &audience{reviewers: reviewers, substituted: map[uuid.UUID][]uuid.UUID{}, people: map[uuid.UUID]identity.Person{}}
 	people, teams := make([]uuid.UUID, 0, len(reviewers)+len(news)), []string{}
 	for i := range reviewers {
 		people = append(people, reviewers[i].Person)
 	}
 	batch := &pgx.Batch{}
 	for i := range news {
-		teams = append(teams, news[i].Team)
+		teams = append(teams, news[i].listAsked()...)
+	}
+	if slices.ContainsFunc(news, func(e Event) bool { return len(e.Names) > 0 }) {
+		identity.QueuePeople(batch, people, who.people)
 	}
 	identity.QueueMemberships(batch, people, teams, &who.memberships)
 	identity.QueueSubstituted(batch, people, who.substituted)
@@ -186,55 +191,75 @@ func readAudience(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible,
 		return nil, err
 	}
 	for i := range news {
-		people = append(people, news[i].PrincipalID)
+		people = append(people, news[i].PrincipalID, news[i].By)
 	}
 	var err error
 	who.sames, err = identity.Sames(ctx, tx, people)
 	return who, err
 }
 
-// listConcerned returns the people to be notified of a call: those whom the event names and their substitutes, or those members of its team who
-// are on call, or all members, or all reviewers if none of these may decide. The principal may not decide, under any linked identity, nor may
-// reviewers whose limit excludes the call.
+// listConcerned returns the people to be notified of a call, each once: those whom the event names and their substitutes, and of each team that
+// it asks those members who are on call, or all of them; or all reviewers if none of these may decide. The principal may not decide, under
+// any linked identity, nor may reviewers whose limit excludes the call. Who approved alone knows.
 func (who *audience) listConcerned(e *Event, allowSelf bool) []uuid.UUID {
+	var all, asked []uuid.UUID
+	members, onCall := map[string][]uuid.UUID{}, map[string][]uuid.UUID{}
+	scope := identity.Scope{Teams: e.Teams, Skill: e.Skill, Agent: e.Agent}
+	for i := range who.reviewers {
+		person := who.reviewers[i].Person
+		if !who.reviewers[i].Limit.Covers(scope) || who.areSame(person, e.PrincipalID) && !allowSelf || who.areSame(person, e.By) {
+			continue
+		}
+		all = append(all, person)
+		if who.isNamed(person, e) {
+			asked = append(asked, person)
+		}
+		for _, team := range e.listAsked() {
+			isMember := func(m identity.Membership) bool { return m.Person == person && m.Team == team }
+			if !slices.ContainsFunc(who.memberships, isMember) {
+				continue
+			}
+			members[team] = append(members[team], person)
+			if slices.ContainsFunc(who.memberships, func(m identity.Membership) bool { return isMember(m) && m.OnCall }) {
+				onCall[team] = append(onCall[team], person)
+			}
+		}
+	}
+	for _, team := range e.listAsked() {
+		if len(onCall[team]) > 0 && !e.Whole {
+			asked = append(asked, onCall[team]...)
+		} else {
+			asked = append(asked, members[team]...)
+		}
+	}
+	if len(asked) == 0 || e.Everyone {
+		return all
+	}
+	slices.SortFunc(asked, compareIDs)
+	return slices.Compact(asked)
+}
+
+// areSame reports whether two people are one, as far as operators declared it. Nobody is the same as uuid.Nil.
+func (who *audience) areSame(a, b uuid.UUID) bool {
 	self := func(person uuid.UUID) uuid.UUID {
-		if same, ok := who.sames[person]; ok {
+		if same, linked := who.sames[person]; linked {
 			return same
 		}
 		return person
 	}
-	var all, named, members, onCall []uuid.UUID
-	scope := identity.Scope{Teams: e.Teams, Skill: e.Skill, Agent: e.Agent}
-	for i := range who.reviewers {
-		person := who.reviewers[i].Person
-		if !who.reviewers[i].Limit.Covers(scope) {
-			continue
-		}
-		if e.PrincipalID != uuid.Nil && self(person) == self(e.PrincipalID) && !allowSelf {
-			continue
-		}
-		all = append(all, person)
-		if slices.ContainsFunc(append(who.substituted[person], person), func(id uuid.UUID) bool { return slices.Contains(e.People, id) }) {
-			named = append(named, person)
-		}
-		isMember := func(m identity.Membership) bool { return m.Person == person && m.Team == e.Team }
-		if e.Team == "" || !slices.ContainsFunc(who.memberships, isMember) {
-			continue
-		}
-		members = append(members, person)
-		if slices.ContainsFunc(who.memberships, func(m identity.Membership) bool { return isMember(m) && m.OnCall }) {
-			onCall = append(onCall, person)
-		}
+	return b != uuid.Nil && self(a) == self(b)
+}
+
+// isNamed reports whether an event asks a person, or somebody who is away and whose substitute the person is. Names are those by which policies
+// count people, so they ask no substitute.
+func (who *audience) isNamed(person uuid.UUID, e *Event) bool {
+	if slices.ContainsFunc(append(who.substituted[person], person), func(id uuid.UUID) bool { return slices.Contains(e.People, id) }) {
+		return true
 	}
-	switch {
-	case len(named) > 0:
-		return named
-	case len(onCall) > 0 && !e.Whole:
-		return onCall
-	case len(members) > 0:
-		return members
-	}
-	return all
+	known := who.people[person]
+	return slices.ContainsFunc(known.UniqueNames(), func(name string) bool {
+		return slices.ContainsFunc(e.Names, func(asked string) bool { return plain.LowerASCII(asked) == plain.LowerASCII(name) })
+	})
 }
 
 // findNotified returns the targets that have notices of the calls.

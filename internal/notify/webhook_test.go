@@ -103,7 +103,7 @@ func TestWhatAWebhookIsTold(t *testing.T) {
 	}
 	far.Kind, far.Team = notify.Escalated, "blue"
 	w.queueEvents(far)
-	if m := blue.awaitMessages(t, 1)[0].parseMessage(t); !strings.HasPrefix(m.Text, "Still undecided, now team blue is asked: ") {
+	if m := blue.awaitMessages(t, 1)[0].parseMessage(t); !strings.HasPrefix(m.Text, "Still undecided, now asking blue: ") {
 		t.Errorf("escalated: %q", m.Text)
 	}
 	all.awaitMessages(t, 2)

@@ -23,6 +23,7 @@ func (s *Service) registerChanges() {
 		dualcontrol.Tool:   (*edit).applyToolProposal,
 		dualcontrol.Rule:   applyVersion((*edit).readRules),
 		dualcontrol.Policy: applyVersion((*edit).readPolicies),
+		dualcontrol.Grant:  (*edit).applyGrantProposal,
 	} {
 		s.control.Register(kind, dualcontrol.Applier{
 			Lock: lockSQL,

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -77,6 +76,8 @@ type NewGrant struct {
 	Time        time.Duration // how long it lasts; zero: [grant.DefaultTime], or the longest time if that is shorter
 	Uses        *int64        // nil: any number
 	NeedsSecond bool
+	Risky       bool     // the tool is destructive or of high risk
+	Secret      []string // arguments whose values are secrets
 }
 
 // Errors about grants.
@@ -188,14 +189,14 @@ func GrantStands(id string) string {
 	return `EXISTS (SELECT FROM grants g WHERE g.id = ` + id + ` AND ` + stands + `)`
 }
 
-// CreateGrant makes a grant. It does not check who may make it, or whether the tool takes grants; package call does. Errors: *fault.InvalidError.
+// CreateGrant makes a grant. It does not check who may make it, or whether the tool takes grants; package call does. Errors: *fault.InvalidError,
+// *dualcontrol.WaitsError if the grant waits for a second operator.
 func (s *Service) CreateGrant(ctx context.Context, by audit.Actor, in NewGrant) (Grant, error) {
-	lasts := in.Time
-	if lasts == 0 {
-		lasts = min(grant.DefaultTime, s.maxGrantTime)
+	if in.Time == 0 {
+		in.Time = min(grant.DefaultTime, s.maxGrantTime)
 	}
 	invalid := grant.Check(in.Arguments)
-	if lasts < grant.MinTime || lasts > s.maxGrantTime {
+	if in.Time < grant.MinTime || in.Time > s.maxGrantTime {
 		invalid = append(invalid, fault.Field{Name: "time", Expected: fmt.Sprintf("must be between %s and %s", Duration(grant.MinTime), Duration(s.maxGrantTime))})
 	}
 	if in.Uses != nil && (*in.Uses < 1 || *in.Uses > grant.MaxUses) {
@@ -204,37 +205,14 @@ func (s *Service) CreateGrant(ctx context.Context, by audit.Actor, in NewGrant) 
 	if len(invalid) > 0 {
 		return Grant{}, fmt.Errorf("create grant: %w", &fault.InvalidError{Fields: invalid})
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Grant{}, fmt.Errorf("create grant: %w", err)
-	}
-	matchers, err := json.Marshal(append([]grant.Matcher{}, in.Arguments...))
-	if err != nil {
-		return Grant{}, fmt.Errorf("create grant: %w", err)
-	}
-	err = s.changeRegistry(ctx, by, false, func(e *edit) error {
-		if err := e.checkGrantRoom(ctx, 1); err != nil {
+	var id uuid.UUID
+	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
+		waits, err := e.proposeGrant(ctx, in)
+		if err != nil || waits {
 			return err
 		}
-		if _, err := e.tx.Exec(ctx, `INSERT INTO grants (id, agent_id, principal_id, skill_id, tool, pin, arguments, call_id, granted_by, granted_via, needs_second, ends_at, uses)
-			VALUES ($1, $2, $3, $4, $5, $6, $7::json, $8, $9, $10, $11, holdpoint_now() + $12 * interval '1 microsecond', $13)`,
-			id, in.AgentID, postgres.OrNull(in.PrincipalID), in.SkillID, in.Tool, in.Pin[:], string(matchers), in.CallID, by.ID, credentialOf(ctx, by), in.NeedsSecond,
-			lasts.Microseconds(), in.Uses); err != nil {
-			return err
-		}
-		names, err := Names(ctx, e.tx, []uuid.UUID{in.AgentID, in.SkillID})
-		if err != nil {
-			return err
-		}
-		data := map[string]any{"agent": names[in.AgentID], "skill": names[in.SkillID], "tool": in.Tool, "call": in.CallID, "time": Duration(lasts).String()}
-		if in.Uses != nil {
-			data["uses"] = *in.Uses
-		}
-		if in.NeedsSecond {
-			data["needs_second"] = true
-		}
-		e.recordChange(audit.GrantCreated, id, data)
-		return nil
+		id, err = e.insertGrant(ctx, by.ID, credentialOf(ctx, by), in)
+		return err
 	})
 	if err != nil {
 		return Grant{}, fmt.Errorf("create grant: %w", err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval/policy"
@@ -74,7 +75,10 @@ func (s *Service) SetPolicy(ctx context.Context, by audit.Actor, spec policy.Spe
 }
 
 // PolicyUser is a rule, a skill, or a tool of a skill, that refers to a policy.
-type PolicyUser struct{ Rule, Skill, Tool string }
+type PolicyUser struct {
+	Rule, Skill, Tool string
+	SkillID           uuid.UUID // uuid.Nil: it is a rule
+}
 
 // String returns a name such as "rule big-payments".
 func (u PolicyUser) String() string {
@@ -108,9 +112,9 @@ func (s *Service) DeletePolicy(ctx context.Context, by audit.Actor, name string)
 		if err := policies.remove(ctx, name); err != nil {
 			return err
 		}
-		users, err := findPolicyUsers(ctx, e.tx, name)
-		if err == nil && len(users) > 0 {
-			err = &InUseError{users}
+		users, err := findPolicyUsers(ctx, e.tx)
+		if err == nil && len(users[name]) > 0 {
+			err = &InUseError{users[name]}
 		}
 		return err
 	})
@@ -120,39 +124,39 @@ func (s *Service) DeletePolicy(ctx context.Context, by audit.Actor, name string)
 	return nil
 }
 
-// FindPolicyUsers returns what refers to a policy.
-func (s *Service) FindPolicyUsers(ctx context.Context, name string) ([]PolicyUser, error) {
-	return findPolicyUsers(ctx, s.pool, name)
+// FindPolicyUsers returns what refers to policies, by their names.
+func (s *Service) FindPolicyUsers(ctx context.Context) (map[string][]PolicyUser, error) {
+	return findPolicyUsers(ctx, s.pool)
 }
 
-func findPolicyUsers(ctx context.Context, db postgres.Querier, name string) ([]PolicyUser, error) {
+func findPolicyUsers(ctx context.Context, db postgres.Querier) (map[string][]PolicyUser, error) {
 	rules, err := listVersions[rule.Spec](ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	var users []PolicyUser
-	for _, r := range rules {
-		if r.Spec.Policy == name {
-			users = append(users, PolicyUser{Rule: r.Name})
+	users := map[string][]PolicyUser{}
+	add := func(policy string, user PolicyUser) {
+		if policy != "" {
+			users[policy] = append(users[policy], user)
 		}
 	}
+	for _, r := range rules {
+		add(r.Spec.Policy, PolicyUser{Rule: r.Name})
+	}
 	type skillTools struct {
+		ID           uuid.UUID
 		Name, Policy string
 		Tools        map[string]ToolSettings
 	}
 	skills, err := postgres.Collect(ctx, db, pgx.RowToStructByPos[skillTools],
-		`SELECT name, coalesce(policy, ''), tools FROM skills WHERE deleted_at IS NULL ORDER BY name`)
+		`SELECT id, name, coalesce(policy, ''), tools FROM skills WHERE deleted_at IS NULL ORDER BY name`)
 	if err != nil {
-		return nil, fmt.Errorf("find skills with policy %q: %w", name, err)
+		return nil, fmt.Errorf("find skills with policies: %w", err)
 	}
 	for _, skill := range skills {
-		if skill.Policy == name {
-			users = append(users, PolicyUser{Skill: skill.Name})
-		}
+		add(skill.Policy, PolicyUser{Skill: skill.Name, SkillID: skill.ID})
 		for _, t := range slices.Sorted(maps.Keys(skill.Tools)) {
-			if skill.Tools[t].Policy == name {
-				users = append(users, PolicyUser{Skill: skill.Name, Tool: t})
-			}
+			add(skill.Tools[t].Policy, PolicyUser{Skill: skill.Name, SkillID: skill.ID, Tool: t})
 		}
 	}
 	return users, nil

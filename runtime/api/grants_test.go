@@ -28,6 +28,12 @@ func TestGrants(t *testing.T) {
 	if got := w.get("grants/"+grant, w.operator).wantStatus(t, http.StatusOK); got["sentence"] != preview["sentence"] {
 		t.Errorf("the grant: %v", got)
 	}
+	passed := w.submitCall("files__write", `{"n":2}`, uuid.Nil)
+	for path, n := range map[string]int{"calls?grant=" + grant: 1, "calls?grant=" + uuid.NewString(): 0} {
+		if items := listItems(t, w.get(path, w.reviewer).wantStatus(t, http.StatusOK)); len(items) != n || n == 1 && items[0].(map[string]any)["id"] != passed.String() {
+			t.Errorf("%s: %v", path, items)
+		}
+	}
 	w.send("POST", "/api/v1/grants/"+grant+"/confirm", w.operator, "").wantProblem(t, http.StatusConflict, "state_conflict")
 	if revoked := w.send("POST", "/api/v1/grants/"+grant+"/revoke", w.operator, "").wantStatus(t, http.StatusOK); revoked["state"] != "revoked" || revoked["revoked_at"] == nil {
 		t.Errorf("revoked: %v", revoked)

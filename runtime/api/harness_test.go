@@ -153,7 +153,7 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	w.notify, err = notify.New(notify.Config{
 		TrustedHosts: []string{"127.0.0.1"},
 		Pool:         pool, Box: box, Identity: w.people, Logger: log, Now: time.Now, PublicURL: "https://holdpoint.test",
-		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
+		Waiting: func(context.Context, []uuid.UUID) (pending, unreviewed []uuid.UUID, err error) { return nil, nil, nil },
 	})
 	check(t, err)
 	t.Cleanup(w.notify.Close)

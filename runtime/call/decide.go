@@ -195,6 +195,7 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a *approval.Approv
 		return nil, err
 	}
 	data := map[string]any{"digest": a.Digest.String(), "note": d.Note}
+	var skipped *Attention
 	if len(a.Policies) > 0 {
 		if edit != nil && edit.restores { // the vote is about the agent's arguments
 			if *a, err = s.applyEdit(ctx, tx, *a, d, edit, data); err != nil {
@@ -206,6 +207,7 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a *approval.Approv
 		if err := s.castVote(ctx, tx, v); err != nil || !v.decides {
 			return nil, err
 		}
+		skipped = v.skipped
 	} else if d.BreakGlass {
 		return nil, approval.ErrNoBreakGlass
 	}
@@ -216,7 +218,7 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a *approval.Approv
 		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: a,
 		settlement: &approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime(), BreakGlass: d.BreakGlass},
 		outcome:    outcome{status: Approved}, actor: audit.Person(d.By), data: data,
-		dispatched: dispatched, undo: d.undoTime(),
+		dispatched: dispatched, undo: d.undoTime(), skipped: skipped,
 	}, nil
 }
 
@@ -253,12 +255,16 @@ func newSettleMove(a *approval.Approval, o outcome, actor audit.Actor, note stri
 // of this kind hold.
 const reviewersLimit = 250 * time.Millisecond
 
-// expiryOutcome is [expiredOutcome], with a code of its own if it knows at once that no reviewer may decide.
+// expiryOutcome is [expiredOutcome], with a code of its own if it knows at once that the reviewers could not have approved the call.
 func (s *Service) expiryOutcome(ctx context.Context, a *approval.Approval) outcome {
 	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
 	defer cancel()
-	if someone, err := s.HasReviewer(ctx, a); err == nil && !someone {
+	switch lack, err := s.FindLack(ctx, a); {
+	case err != nil:
+	case lack.Nobody:
 		return outcome{status: Expired, code: CodeNoReviewer, message: "no known reviewer may decide this call"}
+	case lack.IsAny():
+		return outcome{status: Expired, code: CodeNoReviewer, message: "the reviewers could not meet the policy of this call"}
 	}
 	return expiredOutcome()
 }

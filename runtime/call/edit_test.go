@@ -197,7 +197,7 @@ func TestNobodyMayDecide(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
 	var told []call.AttentionKind
-	w.calls.Reviewable = func(context.Context, *approval.Approval) (bool, error) { return false, nil }
+	w.calls.ListDeciders = func(context.Context, *approval.Approval) ([]uuid.UUID, error) { return nil, nil }
 	w.calls.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
 		mu.Lock()
 		defer mu.Unlock()

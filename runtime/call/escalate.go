@@ -136,10 +136,11 @@ func (s *Service) takeSteps(ctx context.Context, tx pgx.Tx, a approval.Approval,
 		}
 		events[i] = audit.Event{Actor: audit.System(), Action: audit.ApprovalEscalated, Subject: a.CallID, Data: data}
 		notices[i] = Attention{
-			Kind: Escalated, Approval: a, Agent: names[a.AgentID], Skill: names[a.SkillID], Deadline: a.Deadline, Step: taken + i + 1, Teams: step.Teams,
+			Kind: Escalated, Approval: a, Agent: names[a.AgentID], Skill: names[a.SkillID], Deadline: a.Deadline, Step: taken + i + 1,
+			Asked: approval.Audience{Teams: step.Teams, Whole: true},
 		}
 		for _, name := range step.People {
-			notices[i].People = append(notices[i].People, people[name]...)
+			notices[i].Asked.People = append(notices[i].Asked.People, people[name]...)
 		}
 	}
 	if err := audit.Write(ctx, tx, events...); err != nil {

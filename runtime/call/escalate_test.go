@@ -31,7 +31,7 @@ func (e *escalation) attend(_ context.Context, _ pgx.Tx, list []call.Attention) 
 	defer e.mu.Unlock()
 	for i := range list {
 		if a := &list[i]; a.Kind == call.Escalated {
-			e.notices = append(e.notices, fmt.Sprintf("%d %s %d", a.Step, strings.Join(a.Teams, "+"), len(a.People)))
+			e.notices = append(e.notices, fmt.Sprintf("%d %s %d", a.Step, strings.Join(a.Asked.Teams, "+"), len(a.Asked.People)))
 		}
 	}
 	return nil

@@ -374,17 +374,36 @@ func (s *Service) matchCalls(ctx context.Context, pattern *grant.Pattern, decisi
 }
 
 // Grant makes a grant from a call. It counts at once, unless it would have allowed a call that was rejected: then another person has to confirm it.
-// Errors: those of [Service.PreviewGrant].
+// Under dual control, a grant beyond the bound waits for a second operator.
+// Errors: those of [Service.PreviewGrant], *dualcontrol.WaitsError.
 func (s *Service) Grant(ctx context.Context, by uuid.UUID, r GrantRequest) (agent.Grant, error) {
 	p, err := s.previewGrant(ctx, by, r)
 	if err != nil {
 		return agent.Grant{}, fmt.Errorf("grant calls like %s: %w", r.CallID, err)
 	}
 	c := &p.Call
-	return s.Agents.CreateGrant(ctx, audit.Person(by), agent.NewGrant{
+	definition, err := s.Discovery.Definition(ctx, c.Pin)
+	if err != nil {
+		return agent.Grant{}, err
+	}
+	risk, err := s.Agents.RiskOf(ctx, c.SkillID, c.Tool, definition)
+	if err != nil {
+		return agent.Grant{}, err
+	}
+	secrets, err := s.ReadSecrets(ctx, *c)
+	if err != nil {
+		return agent.Grant{}, err
+	}
+	in := agent.NewGrant{
 		Spec:   grant.Spec{AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool, Pin: c.Pin, Arguments: p.Arguments},
-		CallID: c.ID, Time: r.Time, Uses: r.Uses, NeedsSecond: p.NeedsSecond,
-	})
+		CallID: c.ID, Time: r.Time, Uses: r.Uses, NeedsSecond: p.NeedsSecond, Risky: risk != agent.RiskStandard,
+	}
+	for i := range p.Arguments {
+		if m := &p.Arguments[i]; m.HasSecret(secrets[c.ID]) {
+			in.Secret = append(in.Secret, m.Argument)
+		}
+	}
+	return s.Agents.CreateGrant(ctx, audit.Person(by), in)
 }
 
 // ConfirmGrant confirms a grant that needs a second person. Errors: those of [agent.Service.ConfirmGrant] and of
@@ -402,7 +421,7 @@ func (s *Service) ConfirmGrant(ctx context.Context, by, id uuid.UUID) (agent.Gra
 		if err != nil {
 			return g, fmt.Errorf("confirm grant %s: %w", id, err)
 		}
-		if err := s.CheckDecider(ctx, &Call{AgentID: g.AgentID, PrincipalID: g.PrincipalID, CreatedAt: g.GrantedAt}, by); err != nil {
+		if err := s.CheckDecider(ctx, &Call{ID: g.CallID, AgentID: g.AgentID, PrincipalID: g.PrincipalID, SkillID: g.SkillID, CreatedAt: g.GrantedAt}, by); err != nil {
 			return g, fmt.Errorf("confirm grant %s: %w", id, err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -265,6 +266,56 @@ func TestGrantOfRejectedCall(t *testing.T) {
 	if got := w.db.Actions(g.ID); got != "grant.created grant.confirmed" {
 		t.Errorf("audit: %s", got)
 	}
+}
+
+// TestGrantsOfLimitedReviewers: a reviewer makes and confirms grants only for calls that they may decide.
+func TestGrantsOfLimitedReviewers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.db.Exec(`UPDATE skills SET team = 'payments' WHERE name = 'files'`)
+	w.agents.Invalidate()
+	limited := func(name, limit string) uuid.UUID {
+		id := w.addReviewer(name)
+		w.db.Exec(`UPDATE people SET review_limit = $2::jsonb WHERE id = $1`, id, limit)
+		return id
+	}
+	skill, team := limited("skill", `{"skills":["files"]}`), limited("team", `{"teams":["payments"]}`)
+	others := []uuid.UUID{limited("other-skill", `{"skills":["mail"]}`), limited("other-team", `{"teams":["sales"]}`)}
+	rejected := w.submit("files__write", `{"n":7}`).ID
+	check(t, w.decide(rejected, false))
+	id := w.submit("files__write", `{"n":8}`).ID
+	for _, other := range others {
+		if _, err := w.calls.PreviewGrant(t.Context(), other, call.GrantRequest{CallID: id}); !isLimit(err) {
+			t.Errorf("preview by a reviewer of other calls: %v", err)
+		}
+		if _, err := w.calls.Grant(t.Context(), other, call.GrantRequest{CallID: id}); !isLimit(err) {
+			t.Errorf("a grant by a reviewer of other calls: %v", err)
+		}
+	}
+	for _, one := range []uuid.UUID{skill, team} {
+		g := w.grantAny(id, 0)
+		for _, other := range others {
+			if _, err := w.calls.ConfirmGrant(t.Context(), other, g.ID); !isLimit(err) {
+				t.Errorf("confirmed by a reviewer of other calls: %v", err)
+			}
+		}
+		if g, err := w.calls.ConfirmGrant(t.Context(), one, g.ID); err != nil || g.State != agent.GrantActive {
+			t.Errorf("confirmed by a reviewer of these calls: %s, %v", g.State, err)
+		}
+	}
+	passed := w.submit("files__write", `{"n":9}`)
+	w.waitForEnd(passed.ID)
+	if _, err := w.calls.Grant(t.Context(), skill, call.GrantRequest{CallID: passed.ID}); err != nil {
+		t.Errorf("from a call that passed: %v", err)
+	}
+	if _, err := w.calls.Grant(t.Context(), team, call.GrantRequest{CallID: passed.ID}); !isLimit(err) {
+		t.Errorf("from a call that passed, which was given to no team: %v", err)
+	}
+}
+
+func isLimit(err error) bool {
+	_, limited := errors.AsType[*identity.LimitError](err)
+	return limited
 }
 
 // TestGrantEnds: a grant does not count after its end, after its revocation, or once its person was blocked.

@@ -29,6 +29,7 @@ type move struct {
 	settled *approval.Approval // the approval that is settled with the move, pending before and settled after it; nil: none
 	// settlement is stored in settled; nil if settled is nil
 	settlement *approval.Settlement
+	skipped    *Attention // to those whom the settlement skips; nil: it skips nobody
 	errorLine  string
 	localOnly  bool // only this process has waiters
 
@@ -137,7 +138,7 @@ func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error
 }
 
 // prepareMoves returns the batch that makes moves of one event, which may be the last one of a transaction. It notifies people in tx that
-// the settled approvals are no longer pending.
+// the settled approvals are no longer pending, and those whom a person skipped.
 func (s *Service) prepareMoves(ctx context.Context, tx pgx.Tx, moves ...*move) (*pgx.Batch, error) {
 	var settled []Attention
 	for _, m := range moves {
@@ -146,6 +147,9 @@ func (s *Service) prepareMoves(ctx context.Context, tx pgx.Tx, moves ...*move) (
 		}
 		if m.settled != nil {
 			settled = append(settled, newSettledAttention(*m.settled))
+		}
+		if m.skipped != nil {
+			settled = append(settled, *m.skipped)
 		}
 	}
 	if err := s.notifyPeople(ctx, tx, settled...); err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // AttentionKind is the reason why people are notified of an approval.
@@ -16,25 +18,39 @@ type AttentionKind string
 
 // The kinds of attention.
 const (
-	Waits     AttentionKind = "waits"     // the approval is new
-	Escalated AttentionKind = "escalated" // a step of its escalation is taken
-	Alone     AttentionKind = "alone"     // it is new, and no reviewer may decide it
-	Asked     AttentionKind = "asked"     // a question of the call's server waits for a decision
-	Planned   AttentionKind = "planned"   // a plan waits for a decision; its id is that of the approval
-	Settled   AttentionKind = "settled"   // it is no longer pending
+	Waits      AttentionKind = "waits"       // the approval is new
+	Escalated  AttentionKind = "escalated"   // a step of its escalation is taken
+	Alone      AttentionKind = "alone"       // it is new, and no reviewer may decide it
+	Unmeetable AttentionKind = "unmeetable"  // it is new, and the present reviewers cannot meet its policies
+	Asked      AttentionKind = "asked"       // a question of the call's server waits for a decision
+	BrokeGlass AttentionKind = "broke_glass" // one person approved it alone, and another has to review that
+	Planned    AttentionKind = "planned"     // a plan waits for a decision; its id is that of the approval
+	Settled    AttentionKind = "settled"     // it is no longer pending, or was reviewed
 )
 
 // Attention is a notice to people about an approval.
 type Attention struct {
 	Kind     AttentionKind
 	Approval approval.Approval
-	Agent    string // its name; empty if Settled
-	Skill    string // its name; empty if Settled
-	Deadline time.Time
-	// Of Escalated: the number of the step, from 1, and who is asked.
-	Step   int
-	Teams  []string
-	People []uuid.UUID
+	Agent    string    // its name; empty if Settled
+	Skill    string    // its name; empty if Settled
+	Deadline time.Time // zero: none
+	Step     int       // of Escalated, from 1
+	Asked    approval.Audience
+	By       uuid.UUID // of BrokeGlass, who approved
+}
+
+// newAttention builds the notice for a call that waits, to all who are asked first.
+func newAttention(kind AttentionKind, c *Call, a *approval.Approval) Attention {
+	n := Attention{Kind: kind, Approval: *a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline, Asked: a.FirstAudience()}
+	n.Asked.Everyone = n.Asked.Everyone || kind == Alone || kind == Unmeetable
+	return n
+}
+
+// nameAttention is [newAttention] where the names of the agent and the skill are not known.
+func nameAttention(ctx context.Context, db postgres.Querier, kind AttentionKind, a *approval.Approval) (Attention, error) {
+	names, err := agent.Names(ctx, db, []uuid.UUID{a.AgentID, a.SkillID})
+	return newAttention(kind, &Call{Agent: names[a.AgentID], Skill: names[a.SkillID]}, a), err
 }
 
 // notifyPeople hands notices to the service that sends them, in tx.

@@ -55,9 +55,9 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.calls.Attend = func(context.Context, pgx.Tx, []call.Attention) error { return nil }
-	w.calls.Reviewable = func(ctx context.Context, _ *approval.Approval) (bool, error) { // reads from the database, as a role does that is not cached
+	w.calls.ListDeciders = func(ctx context.Context, _ *approval.Approval) ([]uuid.UUID, error) { // reads from the database, as a role does that is not cached
 		_, err := w.db.Pool().Exec(ctx, `SELECT 1`)
-		return err == nil, err
+		return []uuid.UUID{w.reviewer}, err
 	}
 	found, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)

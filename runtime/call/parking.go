@@ -22,44 +22,29 @@ import (
 // parking is a call that is about to wait for a decision. It is complete before a transaction takes a connection, since a
 // transaction must not wait for a second one.
 type parking struct {
-	call          *Call
-	request       *approval.Request
-	lacksReviewer bool // no reviewer may decide the call
+	call    *Call
+	request *approval.Request
+	lack    Lack
 }
 
 func (p *parking) newAttention(kind AttentionKind, deadline time.Time) Attention {
 	r := p.request
-	return Attention{
-		Kind: kind, Agent: p.call.Agent, Skill: p.call.Skill, Deadline: deadline,
-		Approval: approval.Approval{
-			CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Tool: r.Tool,
-			Status: approval.Pending, Rule: r.Rule, Team: r.Team, EscalateTo: r.EscalateTo, Escalation: r.Escalation, Deadline: deadline,
-			CreatedAt: deadline.Add(-r.Timeout), AskedAt: deadline.Add(-r.Timeout),
-		},
-	}
+	return newAttention(kind, p.call, &approval.Approval{
+		CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Tool: r.Tool,
+		Status: approval.Pending, Rule: r.Rule, Team: r.Team, EscalateTo: r.EscalateTo, Escalation: r.Escalation, Policies: r.Policies, Deadline: deadline,
+		CreatedAt: deadline.Add(-r.Timeout), AskedAt: deadline.Add(-r.Timeout),
+	})
 }
 
 // newParking returns a call that is about to wait. Without an answer, somebody may decide it: it is parked in any case.
 func (s *Service) newParking(ctx context.Context, c *Call, r *approval.Request) parking {
-	someone, err := s.HasReviewer(ctx, &approval.Approval{
-		CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Team: r.Team, EscalateTo: r.EscalateTo,
+	lack, err := s.FindLack(ctx, &approval.Approval{
+		CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Team: r.Team, EscalateTo: r.EscalateTo, Policies: r.Policies,
 	})
 	if err != nil {
 		s.Logger.Warn("searching for reviewers", "call", c.ID, "error", err)
 	}
-	return parking{call: c, request: r, lacksReviewer: err == nil && !someone}
-}
-
-// HasReviewer reports whether any reviewer may decide a call.
-func (s *Service) HasReviewer(ctx context.Context, a *approval.Approval) (bool, error) {
-	if s.Reviewable == nil {
-		return true, nil
-	}
-	someone, err := s.Reviewable(ctx, a)
-	if err != nil {
-		return false, fmt.Errorf("search for reviewers: %w", err)
-	}
-	return someone, nil
+	return parking{call: c, request: r, lack: lack}
 }
 
 // insertApprovals stores pending approvals, notifies people, and schedules escalations. It returns the deadlines by call.
@@ -77,9 +62,9 @@ func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []par
 	for i := range parkings {
 		p := &parkings[i]
 		deadline := deadlines[p.request.CallID]
-		if p.lacksReviewer {
-			alone = append(alone, p.newAttention(Alone, deadline))
-			events = append(events, audit.Event{Actor: audit.System(), Action: audit.ApprovalNoReviewer, Subject: p.request.CallID})
+		if p.lack.IsAny() {
+			alone = append(alone, p.newAttention(p.lack.kind(), deadline))
+			events = append(events, p.lack.auditEvent(p.request.CallID))
 		}
 		waits = append(waits, p.newAttention(Waits, deadline))
 	}
@@ -151,15 +136,11 @@ func (s *Service) expireTogether(ctx context.Context) (ids []uuid.UUID, err erro
 		if err != nil || len(overdue) == 0 {
 			return err
 		}
-		type deciders struct { // calls with the same have the same reviewers
-			principal, agent, skill uuid.UUID
-			team, escalateTo        string
-		}
-		outcomes := map[deciders]outcome{}
+		outcomes := map[judges]outcome{}
 		for i := range overdue {
 			a := &overdue[i]
 			ids = append(ids, a.CallID)
-			who := deciders{a.PrincipalID, a.AgentID, a.SkillID, a.Team, a.EscalateTo}
+			who := judgesOf(a)
 			o, known := outcomes[who]
 			if !known {
 				o = s.expiryOutcome(ctx, a)

@@ -491,7 +491,7 @@ func (s *Service) notifyOfQuestion(ctx context.Context, tx pgx.Tx, who *Attentio
 		return err
 	}
 	told := *who
-	told.Approval = a
+	told.Approval, told.Asked = a, a.FirstAudience()
 	err = tx.QueryRow(ctx, `SELECT min(deadline) FROM call_questions WHERE call_id = $1 AND status = 'pending'`, a.CallID).Scan(&told.Deadline)
 	if err != nil {
 		return fmt.Errorf("read the deadline of a question: %w", err)
@@ -511,7 +511,7 @@ func (s *Service) withdrawAttention(ctx context.Context, tx pgx.Tx, id uuid.UUID
 		a = approval.Approval{CallID: id, Deadline: s.Now()}
 		err = tx.QueryRow(ctx, `SELECT agent_id, skill_id, tool FROM calls WHERE id = $1`, id).Scan(&a.AgentID, &a.SkillID, &a.Tool)
 	}
-	if err != nil {
+	if err != nil || a.BrokeGlass && a.GlassReview == nil { // the call waits for a review
 		return err
 	}
 	return s.notifyPeople(ctx, tx, newSettledAttention(a))

@@ -167,7 +167,15 @@ func combineGated(applied []rule.Applied) rule.Verdict {
 func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Approval, because *ruledError) error {
 	applied := because.rules
 	var again *move
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+	asked := *decided
+	if len(because.policies) > 0 {
+		asked.Policies = because.policies
+	}
+	lack, err := s.FindLack(ctx, &asked) // before a transaction takes a connection
+	if err != nil {
+		s.Logger.Warn("searching for reviewers", "call", c.ID, "error", err)
+	}
+	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, _, err := approval.Lock(ctx, tx, c.ID)
 		if err != nil {
 			return err
@@ -188,11 +196,17 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
 			return err
 		}
-		notice := Attention{Kind: Waits, Approval: a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline}
-		if err := s.scheduleEscalations(ctx, tx, notice); err != nil {
+		notices := []Attention{newAttention(Waits, c, &a)}
+		if err := s.scheduleEscalations(ctx, tx, notices...); err != nil {
 			return err
 		}
-		return s.notifyPeople(ctx, tx, notice)
+		if lack.IsAny() {
+			notices = append(notices, newAttention(lack.kind(), c, &a))
+			if err := audit.Write(ctx, tx, lack.auditEvent(c.ID)); err != nil {
+				return err
+			}
+		}
+		return s.notifyPeople(ctx, tx, notices...)
 	})
 	if err != nil {
 		return fmt.Errorf("ask again about call %s: %w", c.ID, err)

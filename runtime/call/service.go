@@ -61,9 +61,9 @@ type Config struct {
 	// Reconnected is called after a skill was connected, before its waiting calls resume. Nil: nothing is called.
 	Reconnected func(ctx context.Context, skillID uuid.UUID) error
 
-	// Reviewable reports whether anybody may decide a call, by its principal, agent, skill and teams. It is called for every parked call.
-	// Nil: always true.
-	Reviewable func(ctx context.Context, a *approval.Approval) (bool, error)
+	// ListDeciders returns the people who may decide a call, by its principal, agent, skill and teams. Without policies, one of them is enough.
+	// It is called for every parked call. Nil: somebody always may.
+	ListDeciders func(ctx context.Context, a *approval.Approval) ([]uuid.UUID, error)
 
 	// Attend notifies people of approvals, in the transaction that changes them. Nil: no notifications.
 	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error

@@ -113,7 +113,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 		pendingLimit: sub.Agent.Limits.PendingCalls(),
 	}
 	s.recordCall(s.gated, item)
-	item.ticket.Alone = item.err == nil && item.ticket.Status == Parked && item.parking.lacksReviewer
+	item.ticket.Alone = item.err == nil && item.ticket.Status == Parked && item.parking.lack.Nobody
 	return item.ticket, item.err
 }
 

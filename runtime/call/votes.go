@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -208,6 +209,7 @@ type vote struct {
 	pending *approval.Approval // locked
 	data    map[string]any     // of the audit event
 	decides bool               // the decision is settled: all policies are met, or enough people rejected
+	skipped *Attention         // to those whom the decision skips; nil: it skips nobody
 }
 
 // castVote adds a vote to a locked approval with policies. If a policy changed after the call was parked, the votes become void and the
@@ -316,7 +318,12 @@ func (s *Service) breakGlass(ctx context.Context, tx pgx.Tx, v *vote) error {
 		return fault.Invalid("note", "must say why one person approves alone")
 	}
 	v.decides, v.data["break_glass"], v.data["note"] = true, true, v.Note
-	return s.checkNotEditor(ctx, tx, v)
+	if err := s.checkNotEditor(ctx, tx, v); err != nil {
+		return err
+	}
+	var err error
+	v.skipped, err = prepareSkipped(ctx, tx, v)
+	return err
 }
 
 // ReviewGlass records that a person reviewed an approval that another one gave alone.
@@ -341,9 +348,13 @@ func (s *Service) ReviewGlass(ctx context.Context, id, by uuid.UUID, note string
 		if reviewed, err = approval.ReviewGlass(ctx, tx, a, by, note); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.Event{
+		err = audit.Write(ctx, tx, audit.Event{
 			Actor: audit.Person(by), Action: audit.ApprovalGlassReviewed, Subject: id, Data: map[string]any{"digest": a.Digest.String(), "note": note},
 		})
+		if err != nil {
+			return err
+		}
+		return s.notifyPeople(ctx, tx, newSettledAttention(reviewed))
 	})
 	if err != nil {
 		return Waiting{}, fmt.Errorf("review approval %s: %w", id, err)
@@ -369,7 +380,11 @@ func (s *Service) replacePolicies(ctx context.Context, tx pgx.Tx, a *approval.Ap
 	if err != nil {
 		return err
 	}
-	return approval.ErrPolicyChanged
+	notice, err := nameAttention(ctx, tx, Waits, a)
+	if err == nil {
+		err = s.notifyPeople(ctx, tx, notice)
+	}
+	return cmp.Or(err, approval.ErrPolicyChanged)
 }
 
 // listVersions returns the names and revisions of policies, for the audit log.

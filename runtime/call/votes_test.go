@@ -1,6 +1,7 @@
 package call_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/policy"
@@ -333,5 +335,143 @@ func TestDatabaseRefusesApprovalsWithoutVotes(t *testing.T) {
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, ticket.ID)
 	if err == nil || !strings.Contains(err.Error(), "approvals_policies_met") {
 		t.Errorf("approve without votes: %v", err)
+	}
+}
+
+// notices records the notices about approvals.
+type notices struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *notices) attend(_ context.Context, _ pgx.Tx, list []call.Attention) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range list {
+		a := &list[i]
+		text := string(a.Kind)
+		for _, names := range [][]string{a.Asked.Teams, a.Asked.Names} {
+			text += " " + strings.Join(names, "+")
+		}
+		if a.Asked.Whole {
+			text += " all"
+		}
+		if a.Asked.Everyone {
+			text += " everyone"
+		}
+		n.list = append(n.list, text)
+	}
+	return nil
+}
+
+// take returns the notices since it was called last.
+func (n *notices) take() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text := strings.Join(n.list, ", ")
+	n.list = nil
+	return text
+}
+
+// TestPoliciesAskTheirPeople: all teams and people of a policy are notified of a parked call, and so are those whom one person skips who
+// approves alone, until somebody has reviewed that.
+func TestPoliciesAskTheirPeople(t *testing.T) {
+	t.Parallel()
+	w, fin1, fin2, comp := newBank(t)
+	var told notices
+	w.calls.Attend = told.attend
+	want := func(what, text string) {
+		t.Helper()
+		if got := told.take(); got != text {
+			t.Errorf("%s: told %q, want %q", what, got, text)
+		}
+	}
+	ticket := w.submit("files__write", `{"n":500}`)
+	want("parked", "waits finance+compliance cfo@example.com all")
+	w.setPolicy(func(s *policy.Spec) { s.Any[1].All[0].Teams, s.BreakGlass = []string{"board"}, true })
+	w.vote(fin1, ticket.ID, approval.ErrPolicyChanged)
+	want("asked again", "waits finance+compliance+board cfo@example.com all")
+	w.vote(fin1, ticket.ID, approval.Pending)
+	w.vote(fin2, ticket.ID, approval.Pending)
+	want("votes", "")
+	waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
+	check(t, err)
+	alone := w.addReviewer("alone", "sales")
+	_, err = w.calls.Decide(t.Context(), call.Decision{CallID: ticket.ID, Approve: true, Digest: waiting.Approval.Digest.String(), By: alone, Note: "fire", BreakGlass: true})
+	check(t, err)
+	want("approved alone, after two of finance", "settled  , broke_glass compliance+board cfo@example.com all")
+	w.waitForStatus(ticket.ID, call.Succeeded)
+	_, err = w.calls.ReviewGlass(t.Context(), ticket.ID, comp, "was right")
+	check(t, err)
+	want("reviewed", "settled  ")
+
+	w.setPolicy(func(s *policy.Spec) { s.Any = []policy.Alternative{{All: []policy.Line{{Count: 1}}}} })
+	w.submit("files__write", `{"n":501}`)
+	want("any reviewer", "waits   everyone")
+	w.db.Exec(`UPDATE skills SET team = 'payments' WHERE name = 'files'`)
+	w.agents.Invalidate()
+	w.submit("files__write", `{"n":502}`)
+	want("any reviewer, and a team", "waits payments ")
+}
+
+// TestPoliciesThatNobodyCanMeet: a call whose policy the present reviewers cannot meet is announced with the line that lacks people.
+func TestPoliciesThatNobodyCanMeet(t *testing.T) {
+	t.Parallel()
+	w, fin1, fin2, comp := newBank(t)
+	cfo := w.addReviewer("cfo")
+	var told notices
+	w.calls.Attend = told.attend
+	able := []uuid.UUID{fin1, fin2}
+	w.calls.ListDeciders = func(context.Context, *approval.Approval) ([]uuid.UUID, error) { return able, nil }
+	lacks := func(id uuid.UUID) string {
+		t.Helper()
+		waiting, err := w.calls.GetApproval(t.Context(), id)
+		check(t, err)
+		lack, err := w.calls.FindLack(t.Context(), &waiting.Approval)
+		check(t, err)
+		n, err := w.calls.CountUnmeetable(t.Context())
+		check(t, err)
+		text := fmt.Sprintf("%d %v", n, lack.Nobody)
+		for i := range lack.Shortages {
+			one := &lack.Shortages[i]
+			text += fmt.Sprintf(" %s: %s, %d", one.Policy, one.Line.String(), one.Able)
+		}
+		return text
+	}
+	ticket := w.submit("files__write", `{"n":500}`)
+	if got := told.take(); got != "unmeetable finance+compliance cfo@example.com all everyone, waits finance+compliance cfo@example.com all" {
+		t.Errorf("told %q", got)
+	}
+	if ticket.Alone {
+		t.Error("reviewers may decide it, though they cannot approve it")
+	}
+	if got := lacks(ticket.ID); got != "1 false bank: 1 of compliance, 0" {
+		t.Errorf("lacks %q", got)
+	}
+	if got := w.db.Actions(ticket.ID); got != "call.parked approval.no_reviewer" {
+		t.Errorf("audit: %s", got)
+	}
+	for what, tc := range map[string]struct {
+		able []uuid.UUID
+		want string
+	}{
+		"all of the first alternative": {[]uuid.UUID{fin1, fin2, comp}, "0 false"},
+		"the second alternative":       {[]uuid.UUID{cfo}, "0 false"},
+		"one of finance":               {[]uuid.UUID{fin1, comp}, "1 false bank: 2 of finance, 1"},
+		"nobody":                       {nil, "1 true"},
+	} {
+		able = tc.able
+		if got := lacks(ticket.ID); got != tc.want {
+			t.Errorf("%s: lacks %q, want %q", what, got, tc.want)
+		}
+	}
+	able = []uuid.UUID{fin1, fin2, comp}
+	w.db.Exec(`INSERT INTO person_links (person_id, same_as) VALUES ($1, $2)`, comp, fin1)
+	if got := lacks(ticket.ID); got != "1 false bank: 2 of finance, 1" && got != "1 false bank: 1 of compliance, 0" {
+		t.Errorf("one person with two accounts: lacks %q", got)
+	}
+	w.db.MoveClock("1 hour")
+	if done := w.waitForEnd(ticket.ID); done.Code != call.CodeNoReviewer {
+		t.Errorf("ended with code %q", done.Code)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -272,4 +273,9 @@ func EscalationNames(escalateTo string, steps []approval.EscalationStep) string 
 		names[i] = StepNames(s)
 	}
 	return strings.Join(names, "; ")
+}
+
+// DescribeShortage says which line of a policy too few people can meet, and what to do.
+func DescribeShortage(one *policy.Shortage) text.Message {
+	return text.VotesShortage(one.Policy, view.Printable(one.Line.String()), one.Able)
 }

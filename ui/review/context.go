@@ -82,11 +82,14 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 		v.Escalation = append(v.Escalation, Step{Who: present.StepNames(step.EscalationStep), At: step.At, Taken: step.Taken})
 	}
 	v.Actions.MayExtend = s.approval.MayExtend()
-	someone, err := h.calls.HasReviewer(ctx, s.approval)
+	lack, err := h.calls.FindLack(ctx, s.approval)
 	if err != nil {
 		return err
 	}
-	v.Alone = !someone
+	v.Alone = lack.Nobody
+	for i := range lack.Shortages {
+		v.Shortages = append(v.Shortages, present.DescribeShortage(&lack.Shortages[i]))
+	}
 	if s.access.Has(identity.Reviewer) {
 		v.Like = known.like
 	}
@@ -104,7 +107,7 @@ func (h *reader) addGrant(ctx context.Context, s *subject, v *Call) error {
 			return err
 		}
 	}
-	if s.own || s.invited || s.editWaits() {
+	if s.own || s.invited || s.limit != nil || s.editWaits() {
 		return nil
 	}
 	err := h.calls.CheckGrantable(ctx, &s.call)

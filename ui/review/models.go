@@ -15,7 +15,8 @@ import (
 type Attention struct {
 	Team       string
 	Escalation []Step
-	Alone      bool // no known reviewer may decide
+	Alone      bool           // no known reviewer may decide
+	Shortages  []text.Message // why the present reviewers cannot meet the policies of the call
 	Viewers    []string
 }
 

@@ -46,6 +46,7 @@ const (
 	PlanApproved       Done = "plan-approved"
 	PlanRejected       Done = "plan-rejected"
 	PlanRevoked        Done = "plan-revoked"
+	GrantProposed      Done = "grant-proposed"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
 	AbsenceSet         Done = "absence-set"
@@ -63,8 +64,11 @@ func (d Done) notice() *view.Notice {
 		return nil
 	}
 	n := &view.Notice{Level: view.Good, Title: title}
-	if d == WebhookDeleted {
+	switch d {
+	case WebhookDeleted:
 		n.Text = text.WebhookDeletedMeaning()
+	case GrantProposed:
+		n.Level, n.Text = view.Info, text.GrantsDoneProposedNext()
 	}
 	return n
 }
@@ -98,6 +102,7 @@ func doneTitles() map[Done]text.Message {
 		PlanApproved:       text.PlansDoneApproved(),
 		PlanRejected:       text.PlansDoneRejected(),
 		PlanRevoked:        text.PlansDoneRevoked(),
+		GrantProposed:      text.GrantsDoneProposed(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
 		AbsenceSet:         text.TeamDoneAbsence(),

@@ -62,7 +62,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, form Form, err 
 	var wrong *fault.InvalidError
 	switch {
 	case errors.As(err, &wrong):
-		form.Field, form.Error = wrong.Fields[0].Name, text.Literal(wrong.Fields[0].Expected)
+		form.Field, form.Error = wrong.Fields[0].Name, text.Fault(wrong.Fields[0].Expected)
 		h.answer(w, r, http.StatusUnprocessableEntity, Teams{Form: form})
 	case errors.Is(err, identity.ErrNotMember), errors.Is(err, identity.ErrSelfDelegation):
 		form.Field, form.Error = "team", text.TeamNotYours()

@@ -36,6 +36,11 @@ func ChangesOfPolicy(name string) Message {
 	return newMessage("changes.OfPolicy", argument{"name", name})
 }
 
+// ChangesOfGrant is "Grant {name}".
+func ChangesOfGrant(name string) Message {
+	return newMessage("changes.OfGrant", argument{"name", name})
+}
+
 // ChangesOfPerson is "Roles of {name}".
 func ChangesOfPerson(name string) Message {
 	return newMessage("changes.OfPerson", argument{"name", name})

@@ -13,6 +13,16 @@ import (
 // Fault returns what is wrong with an input, as a service says it in English, in the language of its reader. The texts of the section "fault" are those of
 // services; what it does not have stays English.
 func Fault(said string) Message {
+	if at := faultPlace.FindStringSubmatch(said); at != nil {
+		switch problem := Fault(at[1]); {
+		case at[3] == "":
+			return FormAtLine(problem, at[2])
+		case at[4] == "":
+			return FormAtPart(problem, at[2], at[3])
+		default:
+			return FormAtField(problem, at[2], at[3], at[4])
+		}
+	}
 	for _, f := range faults() {
 		if found := f.pattern.FindStringSubmatch(said); found != nil {
 			args := make([]argument, len(f.arguments))
@@ -24,6 +34,9 @@ func Fault(said string) Message {
 	}
 	return Literal(said)
 }
+
+// faultPlace recognizes where an error is, in a field with several lines.
+var faultPlace = regexp.MustCompile(`(?s)^(.+) \(line (\d+)(?:, part (\d+)(?:, (\w+))?)?\)$`)
 
 // faultPattern recognizes a text of a service.
 type faultPattern struct {

@@ -127,3 +127,18 @@ func FormEscalation() Message { return newMessage("form.Escalation") }
 
 // FormEscalationHint is "In place of the escalation team: one step in a line, a time or a share of the time to decide, then teams and people. A team that is named again is asked as a whole, whoever is on call.".
 func FormEscalationHint() Message { return newMessage("form.EscalationHint") }
+
+// FormAtLine is "{problem:text} (line {line})".
+func FormAtLine(problem Message, line string) Message {
+	return newMessage("form.AtLine", argument{"problem", problem}, argument{"line", line})
+}
+
+// FormAtPart is "{problem:text} (line {line}, part {part})".
+func FormAtPart(problem Message, line string, part string) Message {
+	return newMessage("form.AtPart", argument{"problem", problem}, argument{"line", line}, argument{"part", part})
+}
+
+// FormAtField is "{problem:text} (line {line}, part {part}, {field})".
+func FormAtField(problem Message, line string, part string, field string) Message {
+	return newMessage("form.AtField", argument{"problem", problem}, argument{"line", line}, argument{"part", part}, argument{"field", field})
+}

@@ -313,3 +313,15 @@ func GrantsSuggestedLast() Message { return newMessage("grants.SuggestedLast") }
 
 // GrantsSuggestedOpen is "Fill in a grant".
 func GrantsSuggestedOpen() Message { return newMessage("grants.SuggestedOpen") }
+
+// GrantsDoneProposed is "The grant waits for a second operator.".
+func GrantsDoneProposed() Message { return newMessage("grants.DoneProposed") }
+
+// GrantsDoneProposedNext is "It goes beyond what one person grants here: 8 hours, no open argument, and no risky tool. Operators find it under Changes.".
+func GrantsDoneProposedNext() Message { return newMessage("grants.DoneProposedNext") }
+
+// GrantsCalls is "Calls that it let pass".
+func GrantsCalls() Message { return newMessage("grants.Calls") }
+
+// GrantsNoCalls is "None so far.".
+func GrantsNoCalls() Message { return newMessage("grants.NoCalls") }

@@ -181,3 +181,11 @@ func VotesGlassReviewedBefore() Message { return newMessage("votes.GlassReviewed
 
 // VotesGlassQueue is "Approved by one person alone, not reviewed".
 func VotesGlassQueue() Message { return newMessage("votes.GlassQueue") }
+
+// VotesUnmeetable is "No reviewers can meet this policy.".
+func VotesUnmeetable() Message { return newMessage("votes.Unmeetable") }
+
+// VotesShortage is "Policy {policy} asks for {need}, and {n:count} reviewer could approve for that. Ask an operator to add reviewers or to change the policy before the deadline." or "Policy {policy} asks for {need}, and {n:count} reviewers could approve for that. Ask an operator to add reviewers or to change the policy before the deadline.".
+func VotesShortage(policy string, need string, n int) Message {
+	return newMessage("votes.Shortage", argument{"policy", policy}, argument{"need", need}, argument{"n", n})
+}

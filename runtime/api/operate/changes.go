@@ -19,7 +19,7 @@ type changeHandlers struct {
 // ControlledChange is a change that loosens, which waits for a second operator or waited for one.
 type ControlledChange struct {
 	ID         uuid.UUID           `json:"id" format:"uuid"`
-	Kind       dualcontrol.Kind    `json:"kind" enum:"skill,tool,rule,policy,person,invitation" doc:"The kind of thing that it changes."`
+	Kind       dualcontrol.Kind    `json:"kind" enum:"skill,tool,rule,policy,grant,person,invitation" doc:"The kind of thing that it changes."`
 	Subject    uuid.UUID           `json:"subject" format:"uuid" doc:"The thing. Rules, policies and tools have ids that follow from their names."`
 	Name       string              `json:"name"`
 	Action     string              `json:"action" enum:"create,update,delete"`

@@ -95,14 +95,14 @@ func (h *policyHandlers) policyView(ctx context.Context, versions ...agent.Polic
 	if err != nil {
 		return nil, err
 	}
+	found, err := h.Agents.FindPolicyUsers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	users := map[string][]string{}
-	for _, v := range versions {
-		found, err := h.Agents.FindPolicyUsers(ctx, v.Name)
-		if err != nil {
-			return nil, err
-		}
-		for _, user := range found {
-			users[v.Name] = append(users[v.Name], user.String())
+	for name, list := range found {
+		for _, user := range list {
+			users[name] = append(users[name], user.String())
 		}
 	}
 	return func(v agent.PolicyVersion) Policy {

@@ -59,7 +59,7 @@ type Approval struct {
 	Escalation      []Step           `json:"escalation" nullable:"false" doc:"The steps by which more teams and people are asked while it is pending."`
 	Edited          bool             `json:"edited" doc:"A reviewer changed the arguments; the original ones are the call's submitted_arguments."`
 	Edit            *Edit            `json:"edit" doc:"The edit that waits for a second reviewer or was approved by one; null: none."`
-	Reviewers       *bool            `json:"reviewers" doc:"Whether any reviewer may decide it. Only for a pending approval that is fetched by id; otherwise null."`
+	Reviewers       *bool            `json:"reviewers" doc:"Whether the present reviewers can approve it: one may decide it, and they can meet its policies. Only for a pending approval that is fetched by id; otherwise null."`
 	Risk            *agent.Risk      `json:"risk" enum:"standard,destructive,high" doc:"high: set by an operator; destructive: claimed by the tool's server. Only for a pending approval that is fetched by id; otherwise null."`
 	Rule            parkingRule      `json:"rule" doc:"Why the call was parked."`
 	Rules           []AppliedRule    `json:"rules" nullable:"false" doc:"Operators' rules that matched the call, or failed, when it was judged last."`
@@ -69,6 +69,7 @@ type Approval struct {
 	Comments        []Comment        `json:"comments" nullable:"false" doc:"Remarks of reviewers for each other, oldest first; agents never see them. Empty in lists."`
 	Evidence        []Evidence       `json:"evidence" nullable:"false" doc:"One entry for each argument of a pending call, compared with approved calls of the tool. Empty in lists."`
 	Policies        []CallPolicy     `json:"policies" nullable:"false" doc:"The policies that the call has to meet, and how far votes meet them. Empty: one reviewer decides. Empty in lists."`
+	Shortages       []PolicyShortage `json:"shortages" nullable:"false" doc:"Why the present reviewers cannot meet its policies: lines that too few people can meet. Only for a pending approval that is fetched by id."`
 	Votes           []Vote           `json:"votes" nullable:"false" doc:"Votes on a call with policies, oldest first. Empty in lists."`
 	BrokeGlass      bool             `json:"broke_glass" doc:"One person approved alone, though policies ask for others."`
 	GlassReview     *GlassReview     `json:"glass_review" doc:"The review of an approval that one person gave alone; null: none."`
@@ -103,7 +104,7 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt), Escalation: newSteps(&w.Approval),
 		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{}, Evidence: []Evidence{},
 		Claim: newClaim(&w.Approval, names), CommentCount: w.Approval.Comments, Comments: []Comment{},
-		Policies: []CallPolicy{}, Votes: []Vote{}, BrokeGlass: w.Approval.BrokeGlass, GlassReview: newGlassReview(&w.Approval, names),
+		Policies: []CallPolicy{}, Shortages: []PolicyShortage{}, Votes: []Vote{}, BrokeGlass: w.Approval.BrokeGlass, GlassReview: newGlassReview(&w.Approval, names),
 	}
 }
 
@@ -221,16 +222,20 @@ func (h *approvalHandlers) getApproval(ctx context.Context, input *rest.ByID) (*
 	if err != nil || waiting.Approval.Status != approval.Pending {
 		return answer, err
 	}
-	someone, err := h.calls.HasReviewer(ctx, &waiting.Approval)
+	lack, err := h.calls.FindLack(ctx, &waiting.Approval)
 	if err != nil {
 		return nil, err
+	}
+	for i := range lack.Shortages {
+		one := &lack.Shortages[i]
+		answer.Body.Shortages = append(answer.Body.Shortages, PolicyShortage{one.Policy, one.Line.String(), one.Able})
 	}
 	definitions, err := h.discovery.Definitions(ctx, []tool.Pin{waiting.Call.Pin})
 	if err != nil {
 		return nil, err
 	}
 	risk, err := h.Agents.RiskOf(ctx, waiting.Call.SkillID, waiting.Call.Tool, definitions[waiting.Call.Pin])
-	answer.Body.Reviewers, answer.Body.Risk = &someone, &risk
+	answer.Body.Reviewers, answer.Body.Risk = new(!lack.IsAny()), &risk
 	return answer, err
 }
 

@@ -204,6 +204,7 @@ type CallQuery struct {
 	From         string   `query:"from" doc:"Only calls made at or after this time: RFC 3339, or a day, or a day and a time in UTC."`
 	To           string   `query:"to" doc:"Only calls made before this time; a day is included as a whole."`
 	Conversation string   `query:"conversation" format:"uuid" doc:"Only calls of this conversation."`
+	Grant        string   `query:"grant" format:"uuid" doc:"Only calls that this grant let pass. For reviewers and operators."`
 	Text         string   `query:"text" maxLength:"200" doc:"Only calls with this text in the name of their tool, skill, agent, principal or decider, or in their arguments, ignoring case: in the stored JSON, or in the JSON with its escapes decoded. For agents, the names of people do not count."`
 }
 
@@ -237,7 +238,7 @@ func (h *callHandlers) listCalls(ctx context.Context, input *listCallsInput) (*r
 func (h *callHandlers) callFilter(ctx context.Context, q CallQuery) (history.Filter, error) {
 	words := history.Query{
 		Skill: q.Skill, Tool: q.Tool, Person: q.Person, Statuses: q.Status, Decisions: q.Decision, Risks: q.Risk, From: q.From, To: q.To,
-		Conversation: q.Conversation, Text: q.Text,
+		Conversation: q.Conversation, Grant: q.Grant, Text: q.Text,
 	}
 	if rest.CallerOf(ctx).SeesAll() {
 		words.Agent = q.Agent

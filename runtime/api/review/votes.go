@@ -48,6 +48,13 @@ type Vote struct {
 	Counts   bool             `json:"counts" doc:"False: it was taken back, is about other arguments or another version of the policy, or the person may not vote any more."`
 }
 
+// PolicyShortage is a line of a policy that too few people can meet.
+type PolicyShortage struct {
+	Policy string `json:"policy"`
+	Needs  string `json:"needs" doc:"The line in its plain form, such as 2 of finance."`
+	Able   int    `json:"able" doc:"How many reviewers could approve for it."`
+}
+
 // GlassReview is the later review of an approval that one person gave alone.
 type GlassReview struct {
 	By       string           `json:"by"`

@@ -102,6 +102,9 @@ func (f *Filter) auditData() map[string]any {
 	if f.Conversation != uuid.Nil {
 		words["conversation"] = f.Conversation
 	}
+	if f.Grant != uuid.Nil {
+		words["grant"] = f.Grant
+	}
 	if f.Before != uuid.Nil {
 		words["before"] = f.Before
 	}

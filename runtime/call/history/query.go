@@ -20,7 +20,7 @@ type Query struct {
 	Statuses, Decisions, Risks []string       // see [AllDecisions] and [AllRisks]
 	From, To                   string         // see [query.ParseTime]
 	Zone                       *time.Location // of From and To; nil: UTC
-	Conversation               string         // an id
+	Conversation, Grant        string         // ids
 	Text                       string
 }
 
@@ -52,6 +52,7 @@ func (s *Service) ParseQuery(ctx context.Context, q Query, people People) (Filte
 		Tool:   r.Text("tool", q.Tool, call.MaxToolName),
 		From:   r.Time("from", q.From, false), To: r.Time("to", q.To, true),
 		Conversation: r.ID("conversation", q.Conversation),
+		Grant:        r.ID("grant", q.Grant),
 		Text:         r.Text("text", q.Text, maxText),
 		past:         people != nil,
 	}
@@ -60,6 +61,8 @@ func (s *Service) ParseQuery(ctx context.Context, q Query, people People) (Filte
 		f.People = r.Names(ctx, "person", q.Person, people.Named, true)
 	case q.Person != "":
 		r.Refuse("person", "must be left out: only reviewers and operators search by person")
+	case q.Grant != "":
+		r.Refuse("grant", "must be left out: only reviewers and operators search by grant")
 	}
 	f.Statuses = readWords(&r, "status", q.Statuses, call.AllStatuses())
 	f.Decisions = readWords(&r, "decision", q.Decisions, AllDecisions())

@@ -33,6 +33,7 @@ type Filter struct {
 	Risks        []agent.Risk // of the call's tool, by its present settings
 	From, To     time.Time    // creation in [From, To)
 	Conversation uuid.UUID
+	Grant        uuid.UUID   // that let the call pass
 	Text         string      // in the arguments or in a name; see [Service.Search]
 	Named        []uuid.UUID // the agents, skills and people whose names contain Text
 	HideSecrets  bool        // Text does not find the secrets in arguments, which pages hide
@@ -137,7 +138,7 @@ func (f *Filter) limitToViewer() bool {
 // needsScan reports whether the filter has conditions without an index.
 func (f *Filter) needsScan() bool {
 	return len(f.Skills) > 0 || f.Tool != "" || len(f.People) > 0 || len(f.Statuses) > 0 || len(f.Decisions) > 0 || len(f.Risks) > 0 ||
-		!f.From.IsZero() || !f.To.IsZero() || f.Text != "" || len(f.Agents) > 1
+		f.Grant != uuid.Nil || !f.From.IsZero() || !f.To.IsZero() || f.Text != "" || len(f.Agents) > 1
 }
 
 // searcher reads calls from the newest to the oldest, span by span.
@@ -334,6 +335,9 @@ func (f *Filter) addConditions(q *statement) {
 	if f.People != nil {
 		people := q.arg(f.People)
 		q.conditions = append(q.conditions, "(principal_id = ANY("+people+") OR "+approval.DecidedBy("calls.id", people)+")")
+	}
+	if f.Grant != uuid.Nil {
+		q.and("grant_id = ", f.Grant, "")
 	}
 	if f.Statuses != nil {
 		q.and("status = ANY(", f.Statuses, ")")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -136,6 +137,9 @@ func (h *Handler) answerWithChange(w http.ResponseWriter, r *http.Request, statu
 	if c.Kind == dualcontrol.Skill && c.Action == "update" {
 		v.ThingURL = present.SkillURL(c.Subject)
 	}
+	if from := c.FromCall(); from != uuid.Nil {
+		v.ThingURL = present.CallURL(from)
+	}
 	for _, f := range c.Fields {
 		v.Fields = append(v.Fields, Field{Name: f.Field, Old: hostile.Fold(f.Old, hostile.Limits{}), New: hostile.Fold(f.New, hostile.Limits{}), HasOld: f.Old != "", HasNew: f.New != ""})
 	}
@@ -190,6 +194,8 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, decide func(by,
 		refused(http.StatusForbidden, text.ChangesOwn())
 	case errors.Is(err, identity.ErrBothRoles):
 		refused(http.StatusForbidden, text.MemberBothRoles())
+	case errors.Is(err, approval.ErrSelfApproval):
+		refused(http.StatusForbidden, text.ReviewProblemOwnCall())
 	default:
 		h.Fail(w, r, err)
 	}
@@ -222,6 +228,8 @@ func titleOf(c *dualcontrol.Change, names map[uuid.UUID]string) text.Message {
 		return text.ChangesOfRule(name)
 	case dualcontrol.Policy:
 		return text.ChangesOfPolicy(name)
+	case dualcontrol.Grant:
+		return text.ChangesOfGrant(name)
 	case dualcontrol.Invitation:
 		return text.ChangesOfInvitation(name)
 	case dualcontrol.Person:

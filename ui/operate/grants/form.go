@@ -1,6 +1,7 @@
 package grants
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
+	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -56,7 +58,7 @@ func (h *Handler) readGrant(r *http.Request) (*grantForm, error) {
 			kind = grant.Exact
 		}
 		f.chosen, f.typed = append(f.chosen, p.Read(kind, typed)), append(f.typed, typed)
-		f.hidden = append(f.hidden, isSecret(secrets[id], p.Argument, p.Value))
+		f.hidden = append(f.hidden, grant.IsSecret(secrets[id], p.Argument, p.Value))
 	}
 	if f.untouched {
 		s, found, err := h.readSuggestion(r)
@@ -158,7 +160,7 @@ func (h *Handler) preview(r *http.Request, f *grantForm) (Preview, shell.Faults,
 		if faults, ok := shell.FaultsOf(err); ok {
 			v := Preview{}
 			for _, one := range faults {
-				v.Problems = append(v.Problems, text.Literal(one.Expected))
+				v.Problems = append(v.Problems, text.Fault(one.Expected))
 			}
 			return v, place(faults), nil
 		}
@@ -236,6 +238,9 @@ func (h *Handler) CreateGrant(w http.ResponseWriter, r *http.Request) {
 			return "", &fault.InvalidError{Fields: known}
 		}
 		made, err := h.calls.Grant(r.Context(), shell.Actor(r).ID, asked)
+		if _, waits := errors.AsType[*dualcontrol.WaitsError](err); waits && !shell.MayEdit(r) { // changes have pages for operators only
+			return present.CallURL(f.id) + "?done=" + string(shell.GrantProposed), nil
+		}
 		return present.GrantURL(made.ID) + "?done=granted", err
 	}, func(status int, wrong shell.Faults) { h.answerWithForm(w, r, status, f, wrong) })
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -13,10 +12,10 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/internal/identity"
-	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -27,21 +26,23 @@ import (
 
 // Config is required in full.
 type Config struct {
-	Shell  *shell.Shell
-	Agents *agent.Service
-	Calls  *call.Service
+	Shell   *shell.Shell
+	Agents  *agent.Service
+	Calls   *call.Service
+	History *history.Service
 }
 
 // Handler shows, makes and revokes grants.
 type Handler struct {
 	*shell.Shell
 
-	agents *agent.Service
-	calls  *call.Service
+	agents  *agent.Service
+	calls   *call.Service
+	history *history.Service
 }
 
 // New makes the handler.
-func New(cfg Config) *Handler { return &Handler{cfg.Shell, cfg.Agents, cfg.Calls} }
+func New(cfg Config) *Handler { return &Handler{cfg.Shell, cfg.Agents, cfg.Calls, cfg.History} }
 
 const listURL = "/grants"
 
@@ -152,6 +153,9 @@ func (h *Handler) ShowGrant(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v, err := h.presentGrant(r, &g)
+	if err == nil {
+		err = h.addCalls(r, &g, &v)
+	}
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -207,6 +211,29 @@ func (h *Handler) presentGrant(r *http.Request, g *agent.Grant) (Grant, error) {
 	return v, nil
 }
 
+// callPage is how many calls the page of a grant shows.
+const callPage = 20
+
+// addCalls adds a page of the calls that the grant let pass.
+func (h *Handler) addCalls(r *http.Request, g *agent.Grant, v *Grant) error {
+	before, err := uuid.Parse(r.URL.Query().Get("before"))
+	if err != nil {
+		before = uuid.Nil
+	}
+	found, err := h.history.Search(r.Context(), history.Filter{Agents: []uuid.UUID{g.AgentID}, Grant: g.ID, From: g.GrantedAt, Before: before, Limit: callPage})
+	if err != nil {
+		return err
+	}
+	for i := range found.Calls {
+		c := &found.Calls[i]
+		v.Calls = append(v.Calls, Match{ID: present.ShortID(c.ID), URL: present.CallURL(c.ID), At: c.CreatedAt, Badge: present.StatusBadge(c.Status)})
+	}
+	if v.Newest = before == uuid.Nil; found.Next != uuid.Nil {
+		v.Next = v.URL + "?before=" + found.Next.String()
+	}
+	return nil
+}
+
 // argumentName returns the name of an argument for people.
 func argumentName(pointer string) string {
 	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
@@ -216,29 +243,12 @@ func argumentName(pointer string) string {
 	return strings.Join(names, ".")
 }
 
-// isSecret reports whether the tool's schema declares the argument as a secret. value is a value of it.
-func isSecret(rules *secretfield.Rules, pointer string, value []byte) bool {
-	if rules == nil || len(value) == 0 {
-		return false
-	}
-	return rules.Count(wrap(pointer, value)) > 0
-}
-
-// wrap returns a document with a value at a pointer.
-func wrap(pointer string, value []byte) []byte {
-	names := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for _, name := range slices.Backward(names) {
-		value = append(rawjson.AppendMember([]byte("{"), strings.NewReplacer("~1", "/", "~0", "~").Replace(name), value), '}')
-	}
-	return value
-}
-
 func presentArgument(m *grant.Matcher, secrets *secretfield.Rules) Argument {
 	a := Argument{Name: argumentName(m.Argument)}
 	var values []string
-	hidden := false
+	hidden := m.HasSecret(secrets)
 	for _, value := range m.Values {
-		values, hidden = append(values, string(value)), hidden || isSecret(secrets, m.Argument, value)
+		values = append(values, string(value))
 	}
 	if len(values) > 0 && !hidden {
 		shown := hostile.ShowDocument([]byte(strings.Join(values, "\n")), hostile.Folded())

@@ -54,7 +54,10 @@ type Grant struct {
 	Notice    *view.Notice
 	Arguments []Argument
 	Facts     []view.Fact
-	Confirm   bool // the reader may confirm it
+	Confirm   bool    // the reader may confirm it
+	Calls     []Match // that it let pass, the newest first
+	Newest    bool    // this is the first page of them
+	Next      string  // URL of the next page; empty: this is the last one
 }
 
 // Argument is an argument that calls must have.
@@ -72,7 +75,7 @@ type Preview struct {
 	Calls    []Match
 }
 
-// Match is one of these calls.
+// Match is a call in a list.
 type Match struct {
 	ID, URL string
 	At      time.Time

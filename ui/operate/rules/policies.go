@@ -83,15 +83,15 @@ func (h *Handler) listPolicies(ctx context.Context) ([]PolicyRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	users, err := h.agents.FindPolicyUsers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rows := make([]PolicyRow, len(versions))
 	for i := range versions {
 		v := &versions[i]
-		users, err := h.linkUsers(ctx, v.Name)
-		if err != nil {
-			return nil, err
-		}
 		rows[i] = PolicyRow{
-			Name: v.Name, URL: present.PolicyURL(v.Name), Needs: listNeeds(v.Spec), Badges: listPolicyBadges(v.Spec, reviewers), Users: users,
+			Name: v.Name, URL: present.PolicyURL(v.Name), Needs: listNeeds(v.Spec), Badges: listPolicyBadges(v.Spec, reviewers), Users: linkUsers(users[v.Name]),
 			At: v.ChangedAt, By: present.PersonName(v.ChangedBy, names),
 		}
 	}
@@ -133,29 +133,18 @@ func (h *Handler) nameChangers(ctx context.Context, versions []agent.PolicyVersi
 }
 
 // linkUsers returns links to what refers to a policy.
-func (h *Handler) linkUsers(ctx context.Context, name string) ([]view.Crumb, error) {
-	users, err := h.agents.FindPolicyUsers(ctx, name)
-	if err != nil {
-		return nil, err
-	}
+func linkUsers(users []agent.PolicyUser) []view.Crumb {
 	links := make([]view.Crumb, len(users))
 	for i, user := range users {
-		if links[i] = (view.Crumb{Word: nameUser(user), URL: present.RuleURL(user.Rule)}); user.Rule != "" {
-			continue
-		}
-		skill, err := h.agents.SkillByName(ctx, user.Skill)
+		links[i] = view.Crumb{Word: nameUser(user), URL: present.SkillURL(user.SkillID)}
 		switch {
-		case errors.Is(err, agent.ErrNotFound): // it was deleted meanwhile
-			links[i].URL = ""
-		case err != nil:
-			return nil, err
+		case user.Rule != "":
+			links[i].URL = present.RuleURL(user.Rule)
 		case user.Tool != "":
-			links[i].URL = present.ToolURL(skill.ID, user.Tool)
-		default:
-			links[i].URL = present.SkillURL(skill.ID)
+			links[i].URL = present.ToolURL(user.SkillID, user.Tool)
 		}
 	}
-	return links, nil
+	return links
 }
 
 func nameUser(user agent.PolicyUser) text.Message {
@@ -210,7 +199,8 @@ func (h *Handler) readPolicy(r *http.Request) (Policy, error) {
 		return v, err
 	}
 	v.Unmeetable = !versions[0].Spec.IsMet(reviewers)
-	v.Users, err = h.linkUsers(r.Context(), v.Name)
+	users, err := h.agents.FindPolicyUsers(r.Context())
+	v.Users = linkUsers(users[v.Name])
 	return v, err
 }
 

@@ -178,6 +178,10 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 	if err != nil {
 		return err
 	}
+	lacks, err := h.calls.FindLacks(ctx, slices.DeleteFunc(slices.Clone(approvals), func(a *approval.Approval) bool { return len(a.Policies) == 0 })...)
+	if err != nil {
+		return err
+	}
 	q.rows, q.viewers, q.voters = make([]Row, len(waiting)), make(map[string][]shell.Viewer, len(viewers)), make(map[string][]uuid.UUID, len(tallies))
 	for i := range waiting {
 		c := &waiting[i].Call
@@ -190,6 +194,10 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 		if t := tallies[c.ID]; t != nil {
 			q.rows[i].Progress = text.VotesProgress(policy.CountApprovals(approvals[i].Policies, t.Voters))
 			q.voters[q.rows[i].ID] = listVoters(approvals[i], t)
+		}
+		if lack := lacks[c.ID]; len(lack.Shortages) > 0 {
+			unmeetable := view.Badge{Word: text.PoliciesUnmeetable(), Icon: "high", Level: view.Danger, Note: present.DescribeShortage(&lack.Shortages[0])}
+			q.rows[i].Warnings = append([]view.Badge{unmeetable}, q.rows[i].Warnings...)
 		}
 		if f.ByTool && (i == 0 || waiting[i-1].Call.SkillID != c.SkillID || waiting[i-1].Call.Tool != c.Tool) {
 			q.rows[i].Group = c.Skill + ": " + c.Tool

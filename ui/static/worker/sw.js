@@ -25,7 +25,7 @@ self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew
 const show = (title, options) => self.registration.showNotification(title, options);
 
 const name = (kind, call, team) => say({
-	escalated: team ? "PushEscalatedTo" : "PushEscalated", no_reviewer: "PushNoReviewer", asked: "PushAsked", planned: "PushPlanned",
+	escalated: team ? "PushEscalatedTo" : "PushEscalated", no_reviewer: "PushNoReviewer", unmeetable: "PushUnmeetable", asked: "PushAsked", planned: "PushPlanned", broke_glass: "PushBrokeGlass",
 }[kind] ?? "PushParked", { call, team });
 
 // take shows a notification for each new pending call and closes those of calls that are no longer pending. Browsers update a worker some
@@ -34,7 +34,7 @@ async function take({ show: calls, more, ended, waiting }) {
 	for (const { id, kind, call, team, title, until } of calls) {
 		const time = new Date(until).toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
 		const data = `/${kind === "planned" ? "plans" : "calls"}/${id}`;
-		await show(kind ? name(kind, call, team) : title, { tag: id, data, renotify: true, body: say("Until", { time }) });
+		await show(kind ? name(kind, call, team) : title, { tag: id, data, renotify: true, body: until ? say("Until", { time }) : "" });
 	}
 	const shown = await self.registration.getNotifications();
 	for (const one of shown) if (ended.includes(one.tag)) one.close();

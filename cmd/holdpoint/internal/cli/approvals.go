@@ -120,7 +120,10 @@ func (e *Env) showApproval(a *client.Approval) error {
 	pairs = append(pairs, voteFields(a)...)
 	pairs = append(pairs, evidenceFields(a.Evidence)...)
 	pairs = append(pairs, fileFields(a.Files)...)
-	if a.Reviewers != nil && !*a.Reviewers {
+	for _, one := range a.Shortages {
+		pairs = append(pairs, "Reviewers", fmt.Sprintf("too few for policy %s: it asks for %s, and %d could approve for that", one.Policy, one.Needs, one.Able))
+	}
+	if a.Reviewers != nil && !*a.Reviewers && len(a.Shortages) == 0 {
 		pairs = append(pairs, "Reviewers", "no known reviewer may decide this call")
 	}
 	switch {

@@ -47,6 +47,7 @@ func bindCallSearch(cmd *cobra.Command, q *client.ListCallsQuery) {
 	flags.StringVar(&q.Person, "person", "", "only calls on behalf of this person, or decided by them: a name, an e-mail address or an id")
 	flags.StringSliceVar(&q.Status, "status", nil, "only calls with this status; may be repeated")
 	flags.StringVar(&q.Conversation, "conversation", "", "only calls of the conversation with this id")
+	flags.StringVar(&q.Grant, "grant", "", "only calls that the grant with this id let pass")
 	flags.StringVar(&q.Text, "text", "", "only calls with this text in their arguments, in upper or lower case")
 	bindTimeSpan(cmd, &q.From, &q.To)
 }
@@ -95,7 +96,7 @@ If the command fails, its output is incomplete.`,
 			}
 			return api.ExportCalls(ctx, client.ExportCallsQuery{
 				Agent: search.Agent, Skill: search.Skill, Tool: search.Tool, Person: search.Person, Status: search.Status,
-				From: search.From, To: search.To, Conversation: search.Conversation, Text: search.Text, Format: format,
+				From: search.From, To: search.To, Conversation: search.Conversation, Grant: search.Grant, Text: search.Text, Format: format,
 			}, e.Stdout)
 		}),
 	}
