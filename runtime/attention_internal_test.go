@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,11 +101,11 @@ func TestDecidersOfPolicies(t *testing.T) {
 		a.CallID, a.Policies, a.AgentID, a.SkillID = uuid.New(), bank, uuid.New(), uuid.New()
 		lack, err := rt.Calls.FindLack(t.Context(), &a)
 		must(t, err)
-		got := ""
+		var lines []string
 		for i := range lack.Shortages {
-			got += fmt.Sprintf("%s: %d", lack.Shortages[i].Line.String(), lack.Shortages[i].Able)
+			lines = append(lines, fmt.Sprintf("%s: %d", lack.Shortages[i].Line.String(), lack.Shortages[i].Able))
 		}
-		if got != expected || lack.Nobody {
+		if got := strings.Join(lines, ", "); got != expected || lack.Nobody {
 			t.Errorf("%s: %q, want %q", what, got, expected)
 		}
 	}

@@ -57,7 +57,7 @@ type Event struct {
 }
 
 // listAsked returns the teams that are asked.
-func (e *Event) listAsked() []string {
+func (e Event) listAsked() []string {
 	if len(e.Asked) == 0 && e.Team != "" { // of an earlier version
 		return []string{e.Team}
 	}
@@ -65,7 +65,7 @@ func (e *Event) listAsked() []string {
 }
 
 // asksTeam reports whether a team is asked.
-func (e *Event) asksTeam(team string) bool { return slices.Contains(e.listAsked(), team) }
+func (e Event) asksTeam(team string) bool { return slices.Contains(e.listAsked(), team) }
 
 // key tells the event from others of its call. One target is told of each once.
 func (e Event) key() string {

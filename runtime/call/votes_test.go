@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -349,10 +350,7 @@ func (n *notices) attend(_ context.Context, _ pgx.Tx, list []call.Attention) err
 	defer n.mu.Unlock()
 	for i := range list {
 		a := &list[i]
-		text := string(a.Kind)
-		for _, names := range [][]string{a.Asked.Teams, a.Asked.Names} {
-			text += " " + strings.Join(names, "+")
-		}
+		text := fmt.Sprintf("%s %s %s", a.Kind, strings.Join(a.Asked.Teams, "+"), strings.Join(a.Asked.Names, "+"))
 		if a.Asked.Whole {
 			text += " all"
 		}
@@ -431,12 +429,12 @@ func TestPoliciesThatNobodyCanMeet(t *testing.T) {
 		check(t, err)
 		n, err := w.calls.CountUnmeetable(t.Context())
 		check(t, err)
-		text := fmt.Sprintf("%d %v", n, lack.Nobody)
+		words := []string{strconv.Itoa(n), strconv.FormatBool(lack.Nobody)}
 		for i := range lack.Shortages {
 			one := &lack.Shortages[i]
-			text += fmt.Sprintf(" %s: %s, %d", one.Policy, one.Line.String(), one.Able)
+			words = append(words, fmt.Sprintf("%s: %s, %d", one.Policy, one.Line.String(), one.Able))
 		}
-		return text
+		return strings.Join(words, " ")
 	}
 	ticket := w.submit("files__write", `{"n":500}`)
 	if got := told.take(); got != "unmeetable finance+compliance cfo@example.com all everyone, waits finance+compliance cfo@example.com all" {

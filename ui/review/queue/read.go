@@ -178,10 +178,6 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 	if err != nil {
 		return err
 	}
-	lacks, err := h.calls.FindLacks(ctx, slices.DeleteFunc(slices.Clone(approvals), func(a *approval.Approval) bool { return len(a.Policies) == 0 })...)
-	if err != nil {
-		return err
-	}
 	q.rows, q.viewers, q.voters = make([]Row, len(waiting)), make(map[string][]shell.Viewer, len(viewers)), make(map[string][]uuid.UUID, len(tallies))
 	for i := range waiting {
 		c := &waiting[i].Call
@@ -195,16 +191,15 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 			q.rows[i].Progress = text.VotesProgress(policy.CountApprovals(approvals[i].Policies, t.Voters))
 			q.voters[q.rows[i].ID] = listVoters(approvals[i], t)
 		}
-		if lack := lacks[c.ID]; len(lack.Shortages) > 0 {
-			unmeetable := view.Badge{Word: text.PoliciesUnmeetable(), Icon: "high", Level: view.Danger, Note: present.DescribeShortage(&lack.Shortages[0])}
-			q.rows[i].Warnings = append([]view.Badge{unmeetable}, q.rows[i].Warnings...)
-		}
 		if f.ByTool && (i == 0 || waiting[i-1].Call.SkillID != c.SkillID || waiting[i-1].Call.Tool != c.Tool) {
 			q.rows[i].Group = c.Skill + ": " + c.Tool
 		}
 		q.viewers[q.rows[i].ID] = viewers[c.ID]
 	}
 	countSimilar(waiting, q.rows)
+	if err := h.markUnmeetable(ctx, q.rows, approvals); err != nil {
+		return err
+	}
 	for i := range q.rows {
 		var drawn strings.Builder
 		if err := RowOf(q.rows[i]).Render(ctx, &drawn); err != nil {
@@ -213,6 +208,18 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 		q.rows[i].Drawn = drawn.String()
 	}
 	return nil
+}
+
+// markUnmeetable marks the rows of calls whose policies the present reviewers cannot meet.
+func (h *Handler) markUnmeetable(ctx context.Context, rows []Row, approvals []*approval.Approval) error {
+	lacks, err := h.calls.FindLacks(ctx, slices.DeleteFunc(slices.Clone(approvals), func(a *approval.Approval) bool { return len(a.Policies) == 0 })...)
+	for i, a := range approvals {
+		if lack := lacks[a.CallID]; len(lack.Shortages) > 0 {
+			unmeetable := view.Badge{Word: text.PoliciesUnmeetable(), Icon: "high", Level: view.Danger, Note: present.DescribeShortage(&lack.Shortages[0])}
+			rows[i].Warnings = append([]view.Badge{unmeetable}, rows[i].Warnings...)
+		}
+	}
+	return err
 }
 
 // listVoters returns the people who have a vote on a pending approval.
