@@ -180,11 +180,12 @@ func insertRequest(ctx context.Context, db postgres.Querier, c *Call, name strin
 	if name == "" {
 		return nil
 	}
-	tag, err := db.Exec(ctx, `INSERT INTO gate_requests (key, call_id, sum) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING`, c.gateKey(name), id, c.gateSum())
+	inserted, err := readIDs(ctx, db, `INSERT INTO gate_requests (key, call_id, sum) VALUES ($1, $2, $3)
+		ON CONFLICT (key) DO NOTHING RETURNING call_id`, c.gateKey(name), id, c.gateSum())
 	if err != nil {
 		return fmt.Errorf("record a request for call %s: %w", id, err)
 	}
-	if tag.RowsAffected() == 0 {
+	if len(inserted) == 0 {
 		return errRequestTaken
 	}
 	return nil

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -261,7 +262,10 @@ func TestGateManyWait(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t, nil)
 	other := w.start()
-	const callers = 200
+	const callers = 400
+	patientAgent := *w.agent
+	patientAgent.Limits.Pending = callers
+	w.agent = &patientAgent
 	patient := w.patient()
 	answers := make([]call.Passage, callers)
 	ids := make(chan uuid.UUID, callers)
@@ -271,10 +275,11 @@ func TestGateManyWait(t *testing.T) {
 		ask := w.newAsk("Bash", fmt.Sprintf(`{"command":"echo %d"}`, i), name)
 		group.Go(func() {
 			p, err := w.calls.Gate(t.Context(), w.ended(), ask)
+			ids <- p.ID
 			if err != nil {
 				t.Error(err)
+				return
 			}
-			ids <- p.ID
 			if answers[i], err = w.calls.AwaitPassage(t.Context(), patient, w.viewer(), p.ID, name); err != nil {
 				t.Error(err)
 			}
@@ -409,7 +414,7 @@ func TestGateAllows(t *testing.T) {
 	w.want(w.patientAgain(parked.ID, "r3"), "allowed")
 	uses := int64(1)
 	g, err := w.calls.Grant(t.Context(), w.reviewer, call.GrantRequest{
-		CallID: parked.ID, Arguments: &[]grant.Matcher{{Argument: "/command", Kind: grant.Prefix, Values: []grant.Value{grant.Value(`"ls"`)}}}, Uses: &uses,
+		CallID: parked.ID, Arguments: &[]grant.Matcher{{Argument: "/command", Kind: grant.Prefix, Values: []json.RawMessage{json.RawMessage(`"ls"`)}}}, Uses: &uses,
 	})
 	check(t, err)
 	granted := w.ask("Bash", `{"command":"ls -la"}`, "r4")

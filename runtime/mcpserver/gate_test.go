@@ -133,7 +133,9 @@ func TestGateProblems(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := uuid.NewString()
-	ask := func(change string) answer { return b.gate("POST", "", strings.Replace(bashBody, `"wait":5`, change, 1)) }
+	ask := func(change string) answer {
+		return b.gate("POST", "", strings.Replace(bashBody, `"wait":5`, change, 1))
+	}
 	for name, tc := range map[string]struct {
 		answer answer
 		status int
