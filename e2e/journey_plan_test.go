@@ -29,8 +29,8 @@ func TestPlanJourney(t *testing.T) {
 	w := newJourneyIn(base, "approval_timeout: 1h\n")
 	cli := newCLI(w.p, bootstrapToken)
 	cli.Must(t, "webhooks", "create", "chat", "--to-file", writeFile(t, "url", receiver.URL))
-	if answer, err := w.worker.CallTool(t.Context(), "submit_plan", `{}`); err == nil {
-		t.Errorf("an agent without the setting got %s", answer.Raw)
+	if answer, err := w.worker.CallTool(t.Context(), "submit_plan", `{}`); err != nil || answer.Error == nil {
+		t.Errorf("an agent without the setting got %s, %v", answer.Raw, err)
 	}
 	cli.Must(t, "agent", "edit", "worker", "--plans")
 	ada := w.openReviewer(t, "ada", browsertest.Options{})

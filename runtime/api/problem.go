@@ -47,10 +47,6 @@ func (a *API) toProblem(ctx context.Context, operation string, err error) *rest.
 	case errors.Is(err, approval.ErrInvitedApproval):
 		return rest.NewProblem(http.StatusForbidden, rest.CodeNotVerified, "your identity is not verified: only the person who invited you vouches for it. The call is on behalf of that person, or that person made "+
 			"a key of the agent: another reviewer decides it. Keys that another operator made, or people of an identity provider, have no such limit")
-	case errors.Is(err, agent.ErrPlanOver):
-		return rest.NewProblem(http.StatusConflict, rest.CodeAlreadyDecided, "the plan was decided, or is over")
-	case errors.Is(err, agent.ErrPlanDigest):
-		return rest.NewProblem(http.StatusConflict, rest.CodeDigestMismatch, "the digest is not the plan's: fetch it again")
 	case errors.Is(err, call.ErrNoGrants):
 		return rest.NewProblem(http.StatusConflict, rest.CodeNoGrants, "%s", noGrants(err))
 	case errors.Is(err, call.ErrOwnGrant):

@@ -266,7 +266,8 @@ func TestPlanOfALimitedReviewer(t *testing.T) {
 		limit identity.Limit
 		may   bool
 	}{
-		{identity.Limit{Skills: []string{"ledger"}}, false}, {identity.Limit{Teams: []string{"payments"}}, false},
+		{identity.Limit{Skills: []string{"ledger"}}, false},
+		{identity.Limit{Teams: []string{"payments"}}, false},
 		{identity.Limit{Skills: []string{"files"}, Teams: []string{"finance"}}, true},
 	} {
 		w.limit(&c.limit)

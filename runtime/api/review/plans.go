@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -84,7 +85,12 @@ func (h *planHandlers) planViews(ctx context.Context, plans ...agent.Plan) (func
 }
 
 func (h *planHandlers) onePlan(ctx context.Context, p agent.Plan, err error) (*rest.Output[Plan], error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, agent.ErrPlanOver):
+		return nil, rest.NewProblem(http.StatusConflict, rest.CodeAlreadyDecided, "the plan was decided, or is over")
+	case errors.Is(err, agent.ErrPlanDigest):
+		return nil, rest.NewProblem(http.StatusConflict, rest.CodeDigestMismatch, "the digest is not the plan's: fetch it again")
+	case err != nil:
 		return nil, err
 	}
 	view, err := h.planViews(ctx, p)
