@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,12 +64,12 @@ func showStatements(t *testing.T, where string) {
 
 func (b *bench) newTrial(s surface, name string, open bool) *trial {
 	b.Helper()
-	if status, text := b.request("olga", http.MethodPost, "apply", map[string]any{"spec": map[string]any{
-		"skills": []map[string]any{{"name": name, "transport": "http", "url": b.skillAt, "auto_approve": open, "tools": map[string]any{"risky": map[string]any{"risk": "high"}}}},
-		"agents": []map[string]any{{"name": name, "skills": []map[string]any{{"skill": name}}}},
-	}}); status != http.StatusOK {
+	skill := map[string]any{"name": name, "transport": "http", "url": b.skillAt, "auto_approve": open, "tools": map[string]any{"risky": map[string]any{"risk": "high"}}}
+	agent := map[string]any{"name": name, "skills": []map[string]any{{"skill": name}}}
+	if status, text := b.request("olga", http.MethodPost, "apply", map[string]any{"spec": map[string]any{"skills": []any{skill}, "agents": []any{agent}}}); status != http.StatusOK {
 		b.Fatalf("apply: %d %s", status, text)
 	}
+	b.declared[name] = skill
 	r := &trial{bench: b, surface: s, name: name}
 	r.converse()
 	return r
@@ -206,6 +207,8 @@ var ruleStatements = []statement{
 		r.want(r.call("pay", amount("1001")), "parked rule_parked", r.name+"-big")
 	}},
 	{says: "deny beats park beats allow, whatever the order", show: func(r *trial) {
+		paid := 0 // a call like one that waits would be the same call
+		pay := func() uuid.UUID { paid++; return r.call("pay", amount(strconv.Itoa(paid))) }
 		for _, names := range [][3]string{{"a", "b", "c"}, {"z", "y", "x"}} {
 			rules := []rule.Spec{
 				{Name: names[0], Effect: rule.Allow}, {Name: names[1], Effect: rule.Park}, {Name: names[2], Effect: rule.Deny},
@@ -214,12 +217,12 @@ var ruleStatements = []statement{
 				r.rule(rules[i])
 			}
 			for i, want := range []string{"denied", "parked rule_parked", "succeeded"} {
-				r.want(r.call("pay", amount("1")), want)
+				r.want(pay(), want)
 				off := rules[len(rules)-1-i]
 				off.Mode = rule.Off
 				r.rule(off)
 			}
-			r.want(r.call("pay", amount("1")), "parked gated")
+			r.want(pay(), "parked gated")
 		}
 	}},
 	{says: "an allow overrides only that the skill is not auto-approved", show: func(r *trial) {
@@ -368,7 +371,7 @@ var policyStatements = []statement{
 		r.wantRefusal(r.approve("sam", id, vote{}), "not_asked", "does not ask for your approval")
 		r.done(r.approve("ana", id, vote{}))
 		r.want(id, "parked rule_parked", "ana")
-		r.wantRefusal(r.approve("ana", id, vote{}), "voted", "Your approval is recorded")
+		r.wantRefusal(r.approve("ana", id, vote{}), "voted", "You have decided on this call")
 		r.done(r.approve("ben", id, vote{}))
 		r.want(id, "succeeded", "ben")
 	}},
@@ -468,7 +471,7 @@ var policyStatements = []statement{
 	{says: "one person breaks the glass only if the policy lets them, and another reviews it", show: func(r *trial) {
 		r.policy(policy.Spec{Any: r.needs("2 of finance")})
 		id := r.call("pay", amount("1"))
-		r.wantRefusal(r.approve("sam", id, vote{alone: "payroll is due"}), "lets nobody approve alone")
+		r.wantRefusal(r.approve("sam", id, vote{alone: "payroll is due"}), "lets nobody approve it alone", "lets nobody approve alone")
 		r.policy(policy.Spec{Any: r.needs("2 of finance"), BreakGlass: true})
 		id = r.call("pay", amount("2"))
 		r.done(r.approve("sam", id, vote{alone: "payroll is due"}))
@@ -522,7 +525,7 @@ var grantStatements = []statement{
 	{says: "a grant ends, and has a number of uses", except: noGrants, show: func(r *trial) {
 		id := r.call("pay", `{"v":"x"}`)
 		_, refusal := r.makeGrant("ana", id, wantedGrant{time: "1000h"})
-		r.wantRefusal(refusal, "time", "Lasts")
+		r.wantRefusal(refusal, "must be between 1m and 720h", "must be 1m to 720h")
 		_, refusal = r.makeGrant("ana", id, wantedGrant{uses: "2", time: "1h"})
 		r.done(refusal)
 		for _, want := range []string{"succeeded", "succeeded", "parked gated"} {
@@ -534,7 +537,7 @@ var grantStatements = []statement{
 		made, refusal := r.makeGrant("ana", r.call("pay", `{"v":"x"}`), wantedGrant{kind: grant.Anything})
 		r.done(refusal)
 		r.want(r.call("pay", `{"v":"y"}`), "parked gated")
-		r.wantRefusal(r.confirmGrant("ana", made), "own_grant", "another")
+		r.wantRefusal(r.confirmGrant("ana", made), "own_grant", "must confirm this grant")
 		r.done(r.confirmGrant("ben", made))
 		r.want(r.call("pay", `{"v":"y"}`), "succeeded")
 	}},
@@ -550,14 +553,15 @@ var grantStatements = []statement{
 		}
 	}},
 	{says: "a grant overrides a rule that parks only if the rule says so", except: noGrants, show: func(r *trial) {
-		_, refusal := r.makeGrant("ana", r.call("pay", `{"v":"x"}`), wantedGrant{})
+		_, refusal := r.makeGrant("ana", r.call("pay", `{"v":0}`), wantedGrant{kind: grant.Anything})
 		r.done(refusal)
+		r.want(r.call("pay", `{"v":1}`), "succeeded")
 		r.rule(rule.Spec{Name: "park", Effect: rule.Park})
-		r.want(r.call("pay", `{"v":"x"}`), "parked rule_parked")
+		r.want(r.call("pay", `{"v":2}`), "parked rule_parked")
 		r.rule(rule.Spec{Name: "park", Effect: rule.Park, Grants: true})
-		r.want(r.call("pay", `{"v":"x"}`), "succeeded")
+		r.want(r.call("pay", `{"v":3}`), "succeeded")
 		r.rule(rule.Spec{Name: "deny", Effect: rule.Deny})
-		r.want(r.call("pay", `{"v":"x"}`), "denied")
+		r.want(r.call("pay", `{"v":4}`), "denied")
 	}},
 }
 
@@ -566,7 +570,7 @@ var peopleStatements = []statement{
 		r.policy(policy.Spec{Any: r.needs("1 of legal")})
 		id := r.call("pay", amount("1"))
 		r.wantRefusal(r.approve("sam", id, vote{}), "not_asked", "does not ask for your approval")
-		r.wantRefusal(r.delegate("sam", "legal", "ulf"), "forbidden", "Nothing was delegated")
+		r.wantRefusal(r.delegate("sam", "legal", "ulf"), "forbidden", "there is no form")
 		r.done(r.delegate("olga", "legal", "sam"))
 		r.done(r.approve("sam", id, vote{}))
 		r.want(id, "succeeded", "sam")

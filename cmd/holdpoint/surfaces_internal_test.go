@@ -91,7 +91,8 @@ type bench struct {
 	tokens  map[string]string // by person
 	ids     map[string]uuid.UUID
 
-	browsers map[string]*http.Client // by person
+	browsers map[string]*http.Client   // by person
+	declared map[string]map[string]any // skills, as in holdpoint.yaml
 }
 
 // benchPeople are people with their roles and teams. The teams of the name are those after the role.
@@ -105,7 +106,7 @@ const payment = `{"type":"object","properties":{"amount":{"type":"number"},"coun
 
 func openBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{T: t, skills: mcp.NewServer(&mcp.Implementation{Name: "skill", Version: "1"}, nil), tokens: map[string]string{"": edgeToken}, ids: map[string]uuid.UUID{}, browsers: map[string]*http.Client{}}
+	b := &bench{T: t, skills: mcp.NewServer(&mcp.Implementation{Name: "skill", Version: "1"}, nil), tokens: map[string]string{"": edgeToken}, ids: map[string]uuid.UUID{}, browsers: map[string]*http.Client{}, declared: map[string]map[string]any{}}
 	for _, name := range []string{"pay", "risky", "wipe", "fickle", "read_inbox"} {
 		b.offer(name, "1")
 	}
@@ -182,11 +183,11 @@ type apiSurface struct{ *bench }
 func (a *apiSurface) send(person, method, path string, body any) (answer map[string]any, refusal string) {
 	a.Helper()
 	status, text := a.request(person, method, path, body)
-	if status != http.StatusOK && status != http.StatusCreated && status != http.StatusNoContent {
-		return nil, string(text)
-	}
 	if len(text) > 0 {
 		check(a, json.Unmarshal(text, &answer))
+	}
+	if status >= http.StatusBadRequest || answer["code"] == "change_waits" {
+		return nil, string(text)
 	}
 	return answer, ""
 }
@@ -501,13 +502,17 @@ func (a *applySurface) setPolicy(spec policy.Spec) string {
 }
 
 func (a *applySurface) setSkill(skill, setting, value string) string {
-	return a.apply(map[string]any{"skills": []map[string]any{{"name": skill, "transport": "http", "url": a.skillAt, setting: settingOf(value)}}})
+	a.declared[skill][setting] = settingOf(value)
+	return a.apply(map[string]any{"skills": []any{a.declared[skill]}})
 }
 
 func (a *applySurface) setTool(skill, tool, setting, value string) string {
-	return a.apply(map[string]any{"skills": []map[string]any{{
-		"name": skill, "transport": "http", "url": a.skillAt, "tools": map[string]any{tool: map[string]any{setting: settingOf(value)}},
-	}}})
+	tools := a.declared[skill]["tools"].(map[string]any)
+	if tools[tool] == nil {
+		tools[tool] = map[string]any{}
+	}
+	tools[tool].(map[string]any)[setting] = settingOf(value)
+	return a.apply(map[string]any{"skills": []any{a.declared[skill]}})
 }
 
 // dashboardSurface is the dashboard in a browser without scripts.
@@ -722,6 +727,9 @@ func (d *dashboardSurface) revokeGrant(person, id string) string {
 }
 
 func (d *dashboardSurface) delegate(person, team, to string) string {
+	if d.get(person, "/teams").find("new-delegation").Length() == 0 {
+		return "there is no form"
+	}
 	return d.post(person, "/teams/delegations", url.Values{"team": {team}, "to": {d.ids[to].String()}, "ends": {inAnHour().Format("2006-01-02T15:04")}})
 }
 
