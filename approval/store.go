@@ -46,7 +46,7 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], string(r.Rule), r.Timeout.Microseconds()
 		validities[i] = r.Validity.Milliseconds()
 		teams[i], escalations[i], destructive[i], unusual[i] = r.Team, r.EscalateTo, r.Destructive, r.Unusual
-		policies[i], policyTeams[i], steps[i] = encodeJSON(r.Policies), encodeTeams(r.Policies), encodeJSON(r.Escalation)
+		policies[i], policyTeams[i], steps[i] = postgres.JSONOrNull(r.Policies), encodeTeams(r.Policies), postgres.JSONOrNull(r.Escalation)
 	}
 	rows, _ := tx.Query(ctx, `INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, status, rule,
 			team, escalate_to, deadline, validity_ms, destructive, unusual, policies, policy_teams, escalation)

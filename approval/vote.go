@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -116,7 +115,7 @@ func ReplacePolicies(ctx context.Context, tx pgx.Tx, a Approval, policies []poli
 		return a, err
 	}
 	return updatePending(ctx, tx, a, "ask again about", `policies = $2::jsonb, policy_teams = ARRAY(SELECT jsonb_array_elements_text($3::jsonb))`,
-		encodeJSON(policies), encodeTeams(policies))
+		postgres.JSONOrNull(policies), encodeTeams(policies))
 }
 
 // encodeTeams returns the names of the teams that policies ask, as JSON.
@@ -125,16 +124,5 @@ func encodeTeams(policies []policy.Policy) *string {
 	for i := range policies {
 		teams = append(teams, policies[i].ListTeams()...)
 	}
-	return encodeJSON(teams)
-}
-
-func encodeJSON[T any](list []T) *string {
-	if len(list) == 0 {
-		return nil
-	}
-	text, err := json.Marshal(list)
-	if err != nil { // it has texts and numbers only
-		panic(err)
-	}
-	return new(string(text))
+	return postgres.JSONOrNull(teams)
 }

@@ -88,10 +88,10 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.converses()
 	h.present()
 	h.tellWorkflow()
+	h.away()
 	h.setClockBack(0)
 	h.draftTalk()
 	h.draftAPI()
-	h.away()
 	h.change = uuid.New()
 	h.db.Exec(`INSERT INTO changes (id, kind, subject, name, action, fields, proposed_by, expires_at) VALUES ($1, 'skill', $2, 'ledger', 'update', $3, $4, holdpoint_now() + interval '3 days')`,
 		h.change, h.skill("ledger").ID, []dualcontrol.Field{{Field: "auto_approve", Old: "false", New: "true"}, {Field: "tools.pay_out", Old: "{risk: high}"}}, h.people["theo"])

@@ -53,7 +53,7 @@ var sameAs = map[string]string{
 	"POST /calls/{id}/cancel":       "", // in the API also for whoever made the call
 	"POST /calls/{id}/edit":         "POST approvals/{id}/approve",
 	"POST /calls/{id}/extend":       "POST approvals/{id}/extend",
-	"POST /calls/{id}/undo":         "",
+	"POST /calls/{id}/undo":         "POST approvals/{id}/withdraw",
 	"POST /calls/{id}/break-glass":  "POST approvals/{id}/approve",
 	"POST /calls/{id}/review-glass": "POST approvals/{id}/review",
 	"POST /calls/{id}/claim":        "POST approvals/{id}/claim",

@@ -74,6 +74,9 @@ func TestSubstitute(t *testing.T) {
 	if text := page.find("members").Text(); !strings.Contains(text, "ben, delegated until") {
 		t.Errorf("%s", text)
 	}
+	if text := page.words("delegation"); !strings.HasPrefix(text, "pay: ben until") || !strings.Contains(text, ", by ana") {
+		t.Errorf("the delegation is %q", text)
+	}
 	if a := olga.post(page.find("delegation").Find("form").AttrOr("action", ""), nil); a.header.Get("Location") != "/teams?done=delegation-ended" {
 		t.Errorf("%d %s", a.status, a.text())
 	}

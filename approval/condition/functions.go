@@ -27,6 +27,7 @@ import (
 	"golang.org/x/net/idna"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/typed"
 )
 
@@ -135,7 +136,7 @@ func declareTextFunctions() []cel.EnvOption {
 			return types.Bool(!typed.ReadsOnly(stringOf(text)))
 		}))),
 		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
-			return types.String(strings.Map(lowerASCII, stringOf(text)))
+			return types.String(plain.LowerASCII(stringOf(text)))
 		}))),
 		cel.Function("trim", cel.MemberOverload("string_trim", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 			return types.String(strings.TrimSpace(stringOf(text)))
@@ -163,13 +164,6 @@ func declareTextFunctions() []cel.EnvOption {
 func stringOf(value ref.Val) string {
 	text, _ := value.(types.String)
 	return string(text)
-}
-
-func lowerASCII(r rune) rune {
-	if 'A' <= r && r <= 'Z' {
-		return r + 'a' - 'A'
-	}
-	return r
 }
 
 // longestReplaced is the number of bytes of the longest text that replace makes.

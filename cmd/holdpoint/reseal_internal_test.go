@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

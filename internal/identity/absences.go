@@ -128,23 +128,19 @@ func (s *Service) checkReviewer(ctx context.Context, field string, person uuid.U
 
 // EndAbsence ends an absence now, or removes one that has not begun. person is whose it must be; uuid.Nil: anybody's. Error: [ErrNotFound].
 func (s *Service) EndAbsence(ctx context.Context, by audit.Actor, person, id uuid.UUID) error {
-	err := s.changeDuties(ctx, func(tx pgx.Tx) error {
+	err := endDuty(ctx, s, func(tx pgx.Tx) (Absence, error) {
 		a, err := postgres.CollectOne(ctx, tx, scanAbsence, `SELECT `+absenceColumns+` FROM absences
 			WHERE id = $1 AND ends_at > holdpoint_now() AND ($2::uuid IS NULL OR person_id = $2) FOR UPDATE`, id, postgres.OrNull(person))
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNotFound
-		}
 		if err != nil {
-			return err
+			return a, err
 		}
 		tag, err := tx.Exec(ctx, `UPDATE absences SET ends_at = holdpoint_now() WHERE id = $1 AND starts_at < holdpoint_now()`, id)
 		if err == nil && tag.RowsAffected() == 0 {
 			_, err = tx.Exec(ctx, `DELETE FROM absences WHERE id = $1`, id)
 		}
-		if err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: audit.AbsenceEnded, Subject: a.Person, Data: map[string]any{"absence": id}})
+		return a, err
+	}, func(a Absence) audit.Event {
+		return audit.Event{Actor: by, Action: audit.AbsenceEnded, Subject: a.Person, Data: map[string]any{"absence": id}}
 	})
 	if err != nil {
 		return fmt.Errorf("end absence %s: %w", id, err)
@@ -170,6 +166,20 @@ func scanAbsence(row pgx.CollectableRow) (Absence, error) {
 	err := row.Scan(&a.ID, &a.Person, &substitute, &a.Starts, &a.Ends, &a.CreatedAt, &by)
 	a.Substitute, a.CreatedBy = postgres.OrNil(substitute), postgres.OrNil(by)
 	return a, err
+}
+
+// endDuty ends an absence or a delegation, and records it. If end finds none, the result is [ErrNotFound].
+func endDuty[D any](ctx context.Context, s *Service, end func(pgx.Tx) (D, error), event func(D) audit.Event) error {
+	return s.changeDuties(ctx, func(tx pgx.Tx) error {
+		ended, err := end(tx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, event(ended))
+	})
 }
 
 // changeDuties runs f in a transaction and drops the caches of all processes.

@@ -116,18 +116,11 @@ func CheckTeam(team string) error {
 
 // EndDelegation ends a delegation now. by is who may end it: the member who gave it, or its person; uuid.Nil: anyone. Error: [ErrNotFound].
 func (s *Service) EndDelegation(ctx context.Context, actor audit.Actor, by, id uuid.UUID) error {
-	err := s.changeDuties(ctx, func(tx pgx.Tx) error {
-		d, err := postgres.CollectOne(ctx, tx, scanDelegation, `UPDATE delegations SET ends_at = holdpoint_now()
+	err := endDuty(ctx, s, func(tx pgx.Tx) (Delegation, error) {
+		return postgres.CollectOne(ctx, tx, scanDelegation, `UPDATE delegations SET ends_at = holdpoint_now()
 			WHERE id = $1 AND ends_at > holdpoint_now() AND ($2::uuid IS NULL OR member_id = $2 OR person_id = $2) RETURNING `+delegationColumns, id, postgres.OrNull(by))
-		if errors.Is(err, pgx.ErrNoRows) {
-			return ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, audit.Event{
-			Actor: actor, Action: audit.DelegationEnded, Subject: d.Person, Data: map[string]any{"delegation": id, "team": d.Team},
-		})
+	}, func(d Delegation) audit.Event {
+		return audit.Event{Actor: actor, Action: audit.DelegationEnded, Subject: d.Person, Data: map[string]any{"delegation": id, "team": d.Team}}
 	})
 	if err != nil {
 		return fmt.Errorf("end delegation %s: %w", id, err)

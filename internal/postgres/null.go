@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/google/uuid"
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+)
 
 // OrNull returns the value of a nullable column: uuid.Nil is NULL.
 func OrNull(id uuid.UUID) *uuid.UUID {
@@ -16,4 +20,16 @@ func OrNil(id *uuid.UUID) uuid.UUID {
 		return uuid.Nil
 	}
 	return *id
+}
+
+// JSONOrNull returns a list as JSON, for a column in which an empty list is NULL.
+func JSONOrNull[T any](list []T) *string {
+	if len(list) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(list)
+	if err != nil { // the lists have texts and numbers only
+		panic(err)
+	}
+	return new(string(text))
 }

@@ -335,7 +335,7 @@ func (s *Service) callColumns(items []*intakeItem) []any {
 		if item.keyedSum != nil {
 			ttls[i] = new(s.IdempotencyTTL.Microseconds())
 		}
-		requests[i], rules[i], grants[i] = c.request, encodeRules(c.Rules), postgres.OrNull(c.GrantID)
+		requests[i], rules[i], grants[i] = c.request, postgres.JSONOrNull(c.Rules), postgres.OrNull(c.GrantID)
 		if c.GateOnly {
 			hosts[i] = &c.Host
 		}

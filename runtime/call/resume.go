@@ -179,7 +179,7 @@ func (s *Service) endWaitAfter(ctx context.Context, c *Call, to outcome, before,
 			return err
 		}
 		err = tx.QueryRow(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5, rules = $6, grant_id = $7 WHERE id = $1
-			RETURNING attach_key, keyed_sum`, c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request), encodeRules(c.Rules), postgres.OrNull(c.GrantID)).Scan(&c.attachKey, &c.keyedSum)
+			RETURNING attach_key, keyed_sum`, c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request), postgres.JSONOrNull(c.Rules), postgres.OrNull(c.GrantID)).Scan(&c.attachKey, &c.keyedSum)
 		if err != nil || also == nil {
 			return err
 		}

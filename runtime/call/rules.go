@@ -193,7 +193,7 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule, because.policies); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, postgres.JSONOrNull(applied)); err != nil {
 			return err
 		}
 		notices := []Attention{newAttention(Waits, c, &a)}
@@ -230,16 +230,4 @@ func withRules(c *Call, data map[string]any) map[string]any {
 		data["grant"] = c.GrantID
 	}
 	return data
-}
-
-// encodeRules returns the value of the column rules. Nil: none applied.
-func encodeRules(applied []rule.Applied) *string {
-	if len(applied) == 0 {
-		return nil
-	}
-	text, err := json.Marshal(applied)
-	if err != nil { // it has texts and numbers only
-		return nil
-	}
-	return new(string(text))
 }

@@ -829,7 +829,7 @@ func delegation(one Delegation) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = text.TeamDelegated(bold(one.Team), bold(one.Person), view.Text(one.By), view.Clock(one.Ends)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = text.TeamDelegated(bold(one.Team), bold(one.Person), view.Clock(one.Ends), view.Text(one.By)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

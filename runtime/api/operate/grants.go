@@ -87,14 +87,7 @@ func (h *grantHandlers) grantViews(ctx context.Context, grants ...agent.Grant) (
 }
 
 func (h *grantHandlers) oneGrant(ctx context.Context, g agent.Grant, err error) (*rest.Output[Grant], error) {
-	if err != nil {
-		return nil, err
-	}
-	view, err := h.grantViews(ctx, g)
-	if err != nil {
-		return nil, err
-	}
-	return rest.NewOutput(view(g)), nil
+	return presentOne(ctx, g, err, h.grantViews)
 }
 
 type listGrantsInput struct {
@@ -104,14 +97,7 @@ type listGrantsInput struct {
 // listGrants has no pages: it lists the newest [agent.MaxListedGrants].
 func (h *grantHandlers) listGrants(ctx context.Context, input *listGrantsInput) (*rest.ListOutput[Grant], error) {
 	grants, err := h.Agents.ListGrants(ctx, !input.All)
-	if err != nil {
-		return nil, err
-	}
-	view, err := h.grantViews(ctx, grants...)
-	if err != nil {
-		return nil, err
-	}
-	return rest.ListOf(grants, "", view), nil
+	return presentAll(ctx, grants, err, h.grantViews)
 }
 
 func (h *grantHandlers) getGrant(ctx context.Context, input *rest.ByID) (*rest.Output[Grant], error) {

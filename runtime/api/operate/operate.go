@@ -73,11 +73,11 @@ func New(d *rest.Directory, s Services) *Handlers {
 		server:      &serverHandlers{d, s.Calls, s.Server},
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
-		rules:       &ruleHandlers{d, s.Calls},
+		rules:       newRuleHandlers(d, s.Calls),
 		teams:       &teamHandlers{d, s.OnCall},
 		grants:      &grantHandlers{d, s.Calls},
 		changes:     &changeHandlers{d, s.Control},
-		policies:    &policyHandlers{d},
+		policies:    newPolicyHandlers(d),
 	}
 }
 
@@ -140,13 +140,13 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 		rest.NewRoute("listRules", "GET rules", "List rules by name", rest.Readers(), h.rules.listRules),
 		rest.NewRoute("getRule", "GET rules/{name}", "Get a rule", rest.Readers(), h.rules.getRule),
 		rest.NewRoute("setRule", "PUT rules/{name}", "Create a rule, or replace the one of this name", rest.Operators(), h.rules.setRule),
-		rest.NewRoute("deleteRule", "DELETE rules/{name}", "Delete a rule; its versions are kept", rest.Operators(), h.rules.deleteRule),
-		rest.NewRoute("ruleHistory", "GET rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one", rest.Readers(), h.rules.ruleHistory),
+		rest.NewRoute("deleteRule", "DELETE rules/{name}", "Delete a rule; its versions are kept", rest.Operators(), h.rules.deleteOne),
+		rest.NewRoute("ruleHistory", "GET rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one", rest.Readers(), h.rules.listVersions),
 		rest.NewRoute("listPolicies", "GET policies", "List approval policies by name", rest.Readers(), h.policies.listPolicies),
 		rest.NewRoute("getPolicy", "GET policies/{name}", "Get an approval policy", rest.Readers(), h.policies.getPolicy),
 		rest.NewRoute("setPolicy", "PUT policies/{name}", "Create an approval policy, or replace the one of this name", rest.Operators(), h.policies.setPolicy),
-		rest.NewRoute("deletePolicy", "DELETE policies/{name}", "Delete an approval policy that nothing uses; its versions are kept", rest.Operators(), h.policies.deletePolicy),
-		rest.NewRoute("policyHistory", "GET policies/{name}/history", "List the versions of an approval policy, newest first, also of a deleted one", rest.Readers(), h.policies.policyHistory),
+		rest.NewRoute("deletePolicy", "DELETE policies/{name}", "Delete an approval policy that nothing uses; its versions are kept", rest.Operators(), h.policies.deleteOne),
+		rest.NewRoute("policyHistory", "GET policies/{name}/history", "List the versions of an approval policy, newest first, also of a deleted one", rest.Readers(), h.policies.listVersions),
 		rest.NewRoute("checkRule", "POST rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored", rest.Readers(), h.rules.checkRule),
 		rest.NewRoute("replayRule", "POST rules/replay", "Judge recorded calls by a rule; nothing is stored", rest.Readers(), h.rules.replayRule),
 	}

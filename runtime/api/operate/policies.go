@@ -2,18 +2,19 @@ package operate
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/holdpoint/holdpoint/approval/policy"
-	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 )
 
 type policyHandlers struct {
-	*rest.Directory
+	*versionHandlers[policy.Spec, PolicyVersion]
+}
+
+func newPolicyHandlers(d *rest.Directory) *policyHandlers {
+	return &policyHandlers{&versionHandlers[policy.Spec, PolicyVersion]{d, "policy", d.Agents.PolicyHistory, d.Agents.DeletePolicy, newPolicyVersion}}
 }
 
 // Policy says who has to approve a call.
@@ -61,6 +62,14 @@ type PolicyVersionSpec struct {
 	PolicySettings
 }
 
+func newPolicyVersion(v agent.PolicyVersion, by *rest.PersonName) PolicyVersion {
+	view := PolicyVersion{Revision: v.Revision, ChangedAt: v.ChangedAt.UTC(), ChangedBy: by}
+	if v.Spec != nil {
+		view.Policy = &PolicyVersionSpec{PolicySettings: newPolicySettings(v.Spec)}
+	}
+	return view
+}
+
 func newPolicySettings(spec *policy.Spec) PolicySettings {
 	settings := PolicySettings{
 		Rejections: spec.Rejections, ApprovalTimeout: spec.ApprovalTimeout, ApprovalValidity: spec.ApprovalValidity, BreakGlass: spec.BreakGlass,
@@ -89,9 +98,9 @@ func (p *PolicySettings) spec(name string) policy.Spec {
 	return spec
 }
 
-// policyView returns a function that presents versions of policies, which are not deleted.
-func (h *policyHandlers) policyView(ctx context.Context, versions ...agent.PolicyVersion) (func(agent.PolicyVersion) Policy, error) {
-	names, err := nameChangers(ctx, h.Directory, versions)
+// policyViews returns a function that presents versions of policies, which are not deleted.
+func (h *policyHandlers) policyViews(ctx context.Context, versions ...agent.PolicyVersion) (func(agent.PolicyVersion) Policy, error) {
+	names, err := h.nameChangers(ctx, versions)
 	if err != nil {
 		return nil, err
 	}
@@ -113,44 +122,18 @@ func (h *policyHandlers) policyView(ctx context.Context, versions ...agent.Polic
 	}, nil
 }
 
-func (h *policyHandlers) onePolicy(ctx context.Context, version agent.PolicyVersion) (*rest.Output[Policy], error) {
-	view, err := h.policyView(ctx, version)
-	if err != nil {
-		return nil, err
-	}
-	return rest.NewOutput(view(version)), nil
-}
-
 // listPolicies has no pages: there are at most [agent.MaxPolicies].
 func (h *policyHandlers) listPolicies(ctx context.Context, _ *rest.None) (*rest.ListOutput[Policy], error) {
 	policies, err := h.Agents.ListPolicies(ctx)
-	if err != nil {
-		return nil, err
-	}
-	view, err := h.policyView(ctx, policies...)
-	if err != nil {
-		return nil, err
-	}
-	return rest.ListOf(policies, "", view), nil
+	return presentAll(ctx, policies, err, h.policyViews)
 }
 
 func (h *policyHandlers) getPolicy(ctx context.Context, input *rest.ByName) (*rest.Output[Policy], error) {
-	versions, err := h.readVersions(ctx, input.Name)
+	versions, err := h.readPresent(ctx, input.Name)
 	if err != nil {
 		return nil, err
 	}
-	if versions[0].Spec == nil {
-		return nil, rest.NotFound("policy", input.Name)
-	}
-	return h.onePolicy(ctx, versions[0])
-}
-
-func (h *policyHandlers) readVersions(ctx context.Context, name string) ([]agent.PolicyVersion, error) {
-	if err := rest.CheckStorable("path.name", name); err != nil {
-		return nil, err
-	}
-	versions, err := h.Agents.PolicyHistory(ctx, name)
-	return versions, rest.WithName(err, "policy", name)
+	return presentOne(ctx, versions[0], nil, h.policyViews)
 }
 
 type setPolicyInput struct {
@@ -163,52 +146,5 @@ type setPolicyInput struct {
 
 func (h *policyHandlers) setPolicy(ctx context.Context, input *setPolicyInput) (*rest.Output[Policy], error) {
 	set, err := h.Agents.SetPolicy(ctx, rest.CallerOf(ctx).Actor(), input.Body.spec(input.Name), input.Body.Revision)
-	if wrong, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return nil, invalidNamed(wrong)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return h.onePolicy(ctx, set)
-}
-
-// invalidNamed is the problem of an invalid body whose name is in the path.
-func invalidNamed(wrong *fault.InvalidError) *rest.Problem {
-	problem := rest.InvalidFields("body", wrong)
-	for i := range problem.Errors {
-		if problem.Errors[i].Location == "body.name" {
-			problem.Errors[i].Location = "path.name"
-		}
-	}
-	return problem
-}
-
-func (h *policyHandlers) deletePolicy(ctx context.Context, input *rest.ByName) (*rest.None, error) {
-	if err := rest.CheckStorable("path.name", input.Name); err != nil {
-		return nil, err
-	}
-	err := h.Agents.DeletePolicy(ctx, rest.CallerOf(ctx).Actor(), input.Name)
-	if used, ok := errors.AsType[*agent.InUseError](err); ok {
-		return nil, rest.NewProblem(http.StatusConflict, rest.CodeStateConflict, "the policy is not deleted: %s", used)
-	}
-	return nil, rest.WithName(err, "policy", input.Name)
-}
-
-// policyHistory has no pages: only the newest 1,000 versions are shown.
-func (h *policyHandlers) policyHistory(ctx context.Context, input *rest.ByName) (*rest.ListOutput[PolicyVersion], error) {
-	versions, err := h.readVersions(ctx, input.Name)
-	if err != nil {
-		return nil, err
-	}
-	names, err := nameChangers(ctx, h.Directory, versions)
-	if err != nil {
-		return nil, err
-	}
-	return rest.ListOf(versions, "", func(v agent.PolicyVersion) PolicyVersion {
-		view := PolicyVersion{Revision: v.Revision, ChangedAt: v.ChangedAt.UTC(), ChangedBy: names.RefOf(v.ChangedBy)}
-		if v.Spec != nil {
-			view.Policy = &PolicyVersionSpec{PolicySettings: newPolicySettings(v.Spec)}
-		}
-		return view
-	}), nil
+	return presentOne(ctx, set, invalidNamed(err), h.policyViews)
 }

@@ -2,23 +2,23 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/approval/rule"
-	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 type ruleHandlers struct {
-	*rest.Directory
+	*versionHandlers[rule.Spec, RuleVersion]
 
 	calls *call.Service
+}
+
+func newRuleHandlers(d *rest.Directory, calls *call.Service) *ruleHandlers {
+	return &ruleHandlers{&versionHandlers[rule.Spec, RuleVersion]{d, "rule", d.Agents.RuleHistory, d.Agents.DeleteRule, newRuleVersion}, calls}
 }
 
 // Rule is an operators' rule about calls.
@@ -67,6 +67,14 @@ type RuleVersionSpec struct {
 	RuleSettings
 }
 
+func newRuleVersion(v agent.RuleVersion, by *rest.PersonName) RuleVersion {
+	view := RuleVersion{Revision: v.Revision, ChangedAt: v.ChangedAt.UTC(), ChangedBy: by}
+	if v.Spec != nil {
+		view.Rule = &RuleVersionSpec{RuleSettings: newRuleSettings(v.Spec)}
+	}
+	return view
+}
+
 func newRuleSettings(spec *rule.Spec) RuleSettings {
 	return RuleSettings{
 		Agents: spec.Agents, Skills: spec.Skills, Tools: spec.Tools,
@@ -76,7 +84,7 @@ func newRuleSettings(spec *rule.Spec) RuleSettings {
 
 // ruleView returns a function that presents versions of rules, which are not deleted.
 func (h *ruleHandlers) ruleView(ctx context.Context, warnings []agent.RuleWarning, versions ...agent.RuleVersion) (func(agent.RuleVersion) Rule, error) {
-	names, err := nameChangers(ctx, h.Directory, versions)
+	names, err := h.nameChangers(ctx, versions)
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +98,6 @@ func (h *ruleHandlers) ruleView(ctx context.Context, warnings []agent.RuleWarnin
 			ChangedBy: names.RefOf(v.ChangedBy), Warnings: rest.OrEmpty(byRule[v.Name]),
 		}
 	}, nil
-}
-
-// nameChangers names the people who made versions of rules or policies.
-func nameChangers[S any](ctx context.Context, d *rest.Directory, versions []agent.Version[S]) (rest.PersonNames, error) {
-	people := make([]uuid.UUID, len(versions))
-	for i := range versions {
-		people[i] = versions[i].ChangedBy
-	}
-	return d.NamePeople(ctx, people...)
 }
 
 // oneRule presents a rule with its warnings.
@@ -132,12 +131,9 @@ func (h *ruleHandlers) listRules(ctx context.Context, _ *rest.None) (*rest.ListO
 }
 
 func (h *ruleHandlers) getRule(ctx context.Context, input *rest.ByName) (*rest.Output[Rule], error) {
-	versions, err := h.readVersions(ctx, input.Name)
+	versions, err := h.readPresent(ctx, input.Name)
 	if err != nil {
 		return nil, err
-	}
-	if versions[0].Spec == nil {
-		return nil, rest.NotFound("rule", input.Name)
 	}
 	one, err := h.oneRule(ctx, versions[0])
 	if err != nil {
@@ -151,14 +147,6 @@ func (h *ruleHandlers) getRule(ctx context.Context, input *rest.ByName) (*rest.O
 		one.Body.Shadow = newRuleShadow(record)
 	}
 	return one, nil
-}
-
-func (h *ruleHandlers) readVersions(ctx context.Context, name string) ([]agent.RuleVersion, error) {
-	if err := rest.CheckStorable("path.name", name); err != nil {
-		return nil, err
-	}
-	versions, err := h.Agents.RuleHistory(ctx, name)
-	return versions, rest.WithName(err, "rule", name)
 }
 
 // RuleText is what a request says about a rule.
@@ -192,39 +180,10 @@ type setRuleInput struct {
 
 func (h *ruleHandlers) setRule(ctx context.Context, input *setRuleInput) (*rest.Output[Rule], error) {
 	set, err := h.Agents.SetRule(ctx, rest.CallerOf(ctx).Actor(), input.Body.spec(input.Name), input.Body.Revision)
-	if wrong, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return nil, invalidNamed(wrong)
-	}
 	if err != nil {
-		return nil, err
+		return nil, invalidNamed(err)
 	}
 	return h.oneRule(ctx, set)
-}
-
-func (h *ruleHandlers) deleteRule(ctx context.Context, input *rest.ByName) (*rest.None, error) {
-	if err := rest.CheckStorable("path.name", input.Name); err != nil {
-		return nil, err
-	}
-	return nil, rest.WithName(h.Agents.DeleteRule(ctx, rest.CallerOf(ctx).Actor(), input.Name), "rule", input.Name)
-}
-
-// ruleHistory has no pages: only the newest 1,000 versions are shown.
-func (h *ruleHandlers) ruleHistory(ctx context.Context, input *rest.ByName) (*rest.ListOutput[RuleVersion], error) {
-	versions, err := h.readVersions(ctx, input.Name)
-	if err != nil {
-		return nil, err
-	}
-	names, err := nameChangers(ctx, h.Directory, versions)
-	if err != nil {
-		return nil, err
-	}
-	return rest.ListOf(versions, "", func(v agent.RuleVersion) RuleVersion {
-		view := RuleVersion{Revision: v.Revision, ChangedAt: v.ChangedAt.UTC(), ChangedBy: names.RefOf(v.ChangedBy)}
-		if v.Spec != nil {
-			view.Rule = &RuleVersionSpec{RuleSettings: newRuleSettings(v.Spec)}
-		}
-		return view
-	}), nil
 }
 
 // RuleCheck is the comparison of a condition with the tools that a rule is about.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/oncall"
@@ -195,14 +196,7 @@ func (h *teamHandlers) absenceViews(ctx context.Context, list ...identity.Absenc
 // listAbsences has no pages: absences that have ended are left out.
 func (h *teamHandlers) listAbsences(ctx context.Context, _ *rest.None) (*rest.ListOutput[Absence], error) {
 	found, err := h.Identity.Absences(ctx, uuid.Nil)
-	if err != nil {
-		return nil, err
-	}
-	view, err := h.absenceViews(ctx, found...)
-	if err != nil {
-		return nil, err
-	}
-	return rest.ListOf(found, "", view), nil
+	return presentAll(ctx, found, err, h.absenceViews)
 }
 
 type createAbsenceInput struct {
@@ -233,14 +227,7 @@ func (h *teamHandlers) createAbsence(ctx context.Context, input *createAbsenceIn
 	if errors.Is(err, fault.ErrNotFound) {
 		return nil, rest.InvalidField("body.person", "must be a person who is known here")
 	}
-	if err != nil {
-		return nil, rest.InPart("body", err)
-	}
-	view, err := h.absenceViews(ctx, made)
-	if err != nil {
-		return nil, err
-	}
-	return rest.NewOutput(view(made)), nil
+	return presentOne(ctx, made, rest.InPart("body", err), h.absenceViews)
 }
 
 // owner returns the caller, whose own objects they may change, or uuid.Nil for operators, who may change all.
@@ -252,12 +239,17 @@ func owner(c rest.Caller) uuid.UUID {
 }
 
 func (h *teamHandlers) endAbsence(ctx context.Context, input *rest.ByID) (*rest.None, error) {
-	id, err := rest.ParseID("absence", input.ID)
+	return endDuty(ctx, "absence", input.ID, h.Identity.EndAbsence)
+}
+
+// endDuty ends an absence or a delegation, of the caller or for operators of anybody.
+func endDuty(ctx context.Context, kind, id string, end func(ctx context.Context, by audit.Actor, owner, id uuid.UUID) error) (*rest.None, error) {
+	parsed, err := rest.ParseID(kind, id)
 	if err != nil {
 		return nil, err
 	}
 	caller := rest.CallerOf(ctx)
-	return nil, rest.WithName(h.Identity.EndAbsence(ctx, caller.Actor(), owner(caller), id), "absence", input.ID)
+	return nil, rest.WithName(end(ctx, caller.Actor(), owner(caller), parsed), kind, id)
 }
 
 // Delegation makes a person a member of a team until a time.
@@ -288,14 +280,7 @@ func (h *teamHandlers) delegationViews(ctx context.Context, list ...identity.Del
 // listDelegations has no pages: delegations that have ended are left out.
 func (h *teamHandlers) listDelegations(ctx context.Context, _ *rest.None) (*rest.ListOutput[Delegation], error) {
 	found, err := h.Identity.Delegations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	view, err := h.delegationViews(ctx, found...)
-	if err != nil {
-		return nil, err
-	}
-	return rest.ListOf(found, "", view), nil
+	return presentAll(ctx, found, err, h.delegationViews)
 }
 
 type createDelegationInput struct {
@@ -311,21 +296,9 @@ func (h *teamHandlers) createDelegation(ctx context.Context, input *createDelega
 	made, err := h.Identity.Delegate(ctx, caller.Actor(), identity.NewDelegation{
 		Team: input.Body.Team, Person: input.Body.Person, Member: owner(caller), Ends: input.Body.Ends,
 	})
-	if err != nil {
-		return nil, rest.InPart("body", err)
-	}
-	view, err := h.delegationViews(ctx, made)
-	if err != nil {
-		return nil, err
-	}
-	return rest.NewOutput(view(made)), nil
+	return presentOne(ctx, made, rest.InPart("body", err), h.delegationViews)
 }
 
 func (h *teamHandlers) endDelegation(ctx context.Context, input *rest.ByID) (*rest.None, error) {
-	id, err := rest.ParseID("delegation", input.ID)
-	if err != nil {
-		return nil, err
-	}
-	caller := rest.CallerOf(ctx)
-	return nil, rest.WithName(h.Identity.EndDelegation(ctx, caller.Actor(), owner(caller), id), "delegation", input.ID)
+	return endDuty(ctx, "delegation", input.ID, h.Identity.EndDelegation)
 }

@@ -93,7 +93,7 @@ func skillShape() shape {
 			"enabled": {kind: boolean}, "agent": {}, "call": {}, "principal": {},
 		}},
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
-			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {}, "not_secret": listOf(shape{}), "grants": {kind: boolean},
+			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {}, "not_secret": listOf(shape{}), "grants": {kind: boolean}, "policy": {},
 		}}),
 		"oauth":      oauthShape(),
 		"connection": {},
