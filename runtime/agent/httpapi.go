@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -17,24 +19,24 @@ import (
 // APISpec has the settings of skills over an HTTP API (transports openapi and http-api). [tool.API] explains the fields.
 type APISpec struct {
 	BaseURL   string                 `json:"base_url,omitempty" doc:"The URL of the API. Omitted with transport openapi: the first server in the document."`
-	Spec      string                 `json:"spec,omitempty" doc:"URL of the OpenAPI document, which is read at each listing. Transport openapi has this or document."`
-	Document  string                 `json:"document,omitempty" doc:"The OpenAPI document itself, JSON or YAML."`
-	Include   []tool.OperationFilter `json:"include,omitempty"`
-	Exclude   []tool.OperationFilter `json:"exclude,omitempty"`
-	Endpoints []tool.Endpoint        `json:"endpoints,omitempty"` // of transport http-api
-	Auth      *APIAuthSpec           `json:"auth,omitempty"`
+	Spec      string                 `json:"spec,omitempty" doc:"URL of the OpenAPI document, which is read at each listing. Transport openapi has this or document." manifest:"file=document"`
+	Document  string                 `json:"document,omitempty" doc:"The OpenAPI document itself, JSON or YAML." manifest:"-"`
+	Include   []tool.OperationFilter `json:"include,omitempty" otherwise:"all" doc:"The operations of the document that become tools. Each member of a filter must match."`
+	Exclude   []tool.OperationFilter `json:"exclude,omitempty" otherwise:"none" doc:"Operations of the document that do not become tools."`
+	Endpoints []tool.Endpoint        `json:"endpoints,omitempty" doc:"The endpoints of the API, which become tools. Required with transport http-api."` // of transport http-api
+	Auth      *APIAuthSpec           `json:"auth,omitempty" otherwise:"none" doc:"The credentials of requests."`
 	Preview   bool                   `json:"preview,omitempty" doc:"Show reviewers the present state of what a PUT, PATCH or DELETE would change, read by the GET of the same path."`
 	// OutputSchemas requires responses to match the document's response schemas; default true.
-	OutputSchemas *bool `json:"output_schemas,omitempty" doc:"Whether answers have to keep to the document's response schemas. Default true."`
+	OutputSchemas *bool `json:"output_schemas,omitempty" doc:"Whether answers have to keep to the document's response schemas. Default true." otherwise:"true"`
 }
 
 // APIAuthSpec has the credentials of requests to an HTTP API; see [tool.APIAuth].
 type APIAuthSpec struct {
-	Type     string `json:"type" doc:"bearer, basic or api_key"`
-	In       string `json:"in,omitempty" doc:"With api_key: header, query or cookie."`
+	Type     string `json:"type" doc:"bearer, basic or api_key" manifest:"required" values:"bearer|basic|api_key"`
+	In       string `json:"in,omitempty" doc:"With api_key: header, query or cookie." values:"header|query|cookie"`
 	Name     string `json:"name,omitempty" doc:"With api_key: the name of the header, query parameter or cookie."`
 	Username string `json:"username,omitempty" doc:"With basic: the username."`
-	Secret   string `json:"secret,omitempty" doc:"The token, the password or the key. It is stored encrypted, and never shown."`
+	Secret   string `json:"secret,omitempty" doc:"The token, the password or the key. It is stored encrypted, and never shown." manifest:"secret"`
 }
 
 // APIPatch changes the settings of an HTTP API. A nil field stays as it is.
@@ -236,7 +238,7 @@ func (s *skillState) listAPIFields() []field {
 	}
 	list.add("include", jsonText(api.Include))
 	list.add("exclude", jsonText(api.Exclude))
-	list.add("endpoints", jsonText(api.Endpoints))
+	list.add("endpoints", jsonText(sortMembers(api.Endpoints)))
 	if api.Auth != nil {
 		list.add("auth.type", api.Auth.Type)
 		list.add("auth.in", api.Auth.In)
@@ -247,4 +249,33 @@ func (s *skillState) listAPIFields() []field {
 	list.add("preview", strconv.FormatBool(api.Preview))
 	list.add("output_schemas", strconv.FormatBool(!api.NoOutputSchemas))
 	return list
+}
+
+// sortMembers returns endpoints whose schemas have their members in order, so that the same schema is not a change.
+func sortMembers(endpoints []tool.Endpoint) []tool.Endpoint {
+	sorted := slices.Clone(endpoints)
+	for i := range sorted {
+		e := &sorted[i]
+		e.InputSchema, e.OutputSchema = sortSchema(e.InputSchema), sortSchema(e.OutputSchema)
+		e.Parameters = maps.Clone(e.Parameters)
+		for name, parameter := range e.Parameters {
+			parameter.Schema = sortSchema(parameter.Schema)
+			e.Parameters[name] = parameter
+		}
+	}
+	return sorted
+}
+
+func sortSchema(schema json.RawMessage) json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(schema))
+	decoder.UseNumber()
+	var value any
+	if len(schema) == 0 || decoder.Decode(&value) != nil {
+		return schema
+	}
+	sorted, err := json.Marshal(value)
+	if err != nil {
+		return schema
+	}
+	return sorted
 }
