@@ -81,6 +81,7 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/delegations", "List delegations that have not ended, by team"},
 		{"POST", "/api/v1/delegations", "Make a reviewer a member of a team until a time"},
 		{"DELETE", "/api/v1/delegations/{id}", "End a delegation now"},
+		{"GET", "/api/v1/export", "Get all skills, agents, assignments, rules and policies as a spec that apply takes, without secrets"},
 		{"POST", "/api/v1/files/presign-upload", "Announce a file and get a URL for one upload with PUT, without a credential"},
 		{"DELETE", "/api/v1/files/{id}", "Delete a file that is not attached to a call"},
 		{"GET", "/api/v1/files/{id}", "Get an announced file, without its content"},
@@ -666,6 +667,11 @@ func (c *Client) CreateDelegation(ctx context.Context, body DelegationRequest) (
 func (c *Client) EndDelegation(ctx context.Context, id string) error {
 	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/delegations/"+Segment(id), nil, nil)
 	return err
+}
+
+// ExportSpec sends GET /api/v1/export.
+func (c *Client) ExportSpec(ctx context.Context) (Reply[Export], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/export", nil, nil)
 }
 
 // PresignUpload sends POST /api/v1/files/presign-upload.
@@ -1818,6 +1824,12 @@ type Examination struct {
 type ExamineRequest struct {
 	Document *string `json:"document,omitzero"`
 	Spec     *string `json:"spec,omitzero"`
+}
+
+// Export is a schema of the API.
+type Export struct {
+	Documents []string `json:"documents"`
+	Spec      *Spec    `json:"spec"`
 }
 
 // Field is a schema of the API.
@@ -3058,6 +3070,7 @@ type Spec struct {
 	Policies []PolicySpec `json:"policies,omitzero"`
 	Rules    []RuleSpec   `json:"rules,omitzero"`
 	Skills   []SkillSpec  `json:"skills,omitzero"`
+	Stored   []string     `json:"stored,omitzero"`
 }
 
 // Spread is a schema of the API.

@@ -10,7 +10,7 @@ type AgentSpec struct {
 	Model        *ModelSpec `json:"model,omitempty" otherwise:"none" doc:"The model of conversations that Holdpoint runs."` // in a patch, an empty api_key keeps that of the same provider and base_url; empty provider and name remove the model
 
 	// WaitBudget is the hold time of a response.
-	WaitBudget *Duration `json:"wait_budget,omitempty" setting:"column=wait_budget_ms,default=50s,min=1s,max=1h" flag:"how long a response is held open for a decision: 50s" about:"How long a response is held open for clients without tasks: 50s."`
+	WaitBudget *Duration `json:"wait_budget,omitempty" setting:"column=wait_budget_ms,default=50s,min=1s,max=1h" flag:"how long a response is held open for a decision: 50s" about:"How long a response is held open for clients without tasks: 50s." doc:"How long a response is held open for clients without tasks."`
 	// ErrorStyle is ErrorStyleMCP or ErrorStyleCodes.
 	ErrorStyle string `json:"error_style,omitempty" setting:"column=error_style,enum=mcp|codes" flag:"how its endpoint reports errors: mcp, or codes for clients of older gateways" about:"How its endpoint reports errors: as MCP defines, or with the JSON-RPC codes of older gateways."`
 	// ReplyTimeout is the time after which a tools/call is answered with error -32003. Zero: the default of the error style.

@@ -32,7 +32,7 @@ type APISpec struct {
 
 // APIAuthSpec has the credentials of requests to an HTTP API; see [tool.APIAuth].
 type APIAuthSpec struct {
-	Type     string `json:"type" doc:"bearer, basic or api_key" manifest:"required" values:"bearer|basic|api_key"`
+	Type     string `json:"type" doc:"How requests authenticate: bearer, basic or api_key." manifest:"required" values:"bearer|basic|api_key"`
 	In       string `json:"in,omitempty" doc:"With api_key: header, query or cookie." values:"header|query|cookie"`
 	Name     string `json:"name,omitempty" doc:"With api_key: the name of the header, query parameter or cookie."`
 	Username string `json:"username,omitempty" doc:"With basic: the username."`

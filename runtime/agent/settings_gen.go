@@ -91,6 +91,38 @@ func (spec *SkillSpec) settings() SkillSettings {
 	}
 }
 
+// fillSpec sets the settings of a spec that differ from their defaults: the reverse of settings.
+func (s *SkillSettings) fillSpec(spec *SkillSpec) {
+	spec.AutoApprove = s.AutoApprove
+	spec.TrustNewTools = s.TrustNewTools
+	if s.ApprovalTimeout != 5*time.Minute {
+		spec.ApprovalTimeout = new(Duration(s.ApprovalTimeout))
+	}
+	if s.ApprovalValidity != 0 {
+		spec.ApprovalValidity = new(Duration(s.ApprovalValidity))
+	}
+	if s.CallTimeout != time.Minute {
+		spec.CallTimeout = new(Duration(s.CallTimeout))
+	}
+	if s.Resources != "gated" {
+		spec.Resources = s.Resources
+	}
+	if s.Edits != "by_risk" {
+		spec.Edits = s.Edits
+	}
+	if s.Questions != "reviewer" {
+		spec.Questions = s.Questions
+	}
+	if s.IdentityHeaders != (IdentityHeaders{}) {
+		spec.IdentityHeaders = new(s.IdentityHeaders)
+	}
+	spec.Tools = s.Tools
+	spec.Team = s.Team
+	spec.EscalateTo = s.EscalateTo
+	spec.Escalation = s.Escalation
+	spec.Policy = s.Policy
+}
+
 // applySettings returns the settings after the patch. An empty word sets the default.
 func (patch *SkillPatch) applySettings(s SkillSettings) SkillSettings {
 	if patch.AutoApprove != nil {
@@ -268,6 +300,25 @@ func (spec *AgentSpec) settings() AgentSettings {
 		EscalateTo:   spec.EscalateTo,
 		Escalation:   normalizeEscalation(spec.Escalation),
 	}
+}
+
+// fillSpec sets the settings of a spec that differ from their defaults: the reverse of settings.
+func (s *AgentSettings) fillSpec(spec *AgentSpec) {
+	if s.WaitBudget != 50*time.Second {
+		spec.WaitBudget = new(Duration(s.WaitBudget))
+	}
+	if s.ErrorStyle != "mcp" {
+		spec.ErrorStyle = s.ErrorStyle
+	}
+	if s.ReplyTimeout != 0 {
+		spec.ReplyTimeout = new(Duration(s.ReplyTimeout))
+	}
+	if s.Limits != (Limits{}) {
+		spec.Limits = new(s.Limits)
+	}
+	spec.Team = s.Team
+	spec.EscalateTo = s.EscalateTo
+	spec.Escalation = s.Escalation
 }
 
 // applySettings returns the settings after the patch. An empty word sets the default.
