@@ -245,43 +245,59 @@ func parseBody(name string, text []byte) (ast.Node, *Error) {
 func parseParts(name string, text []byte) (ast.Node, Errors) {
 	const maxParts = 100
 	lines := strings.SplitAfter(string(text), "\n")
+	body, err := parseBody(name, text)
 	var wrong Errors
 	for range maxParts {
-		body, err := parseBody(name, []byte(strings.Join(lines, "")))
-		switch {
-		case err == nil:
+		if err == nil {
 			return body, wrong
-		case err.Place.Line == 0 && len(wrong) > 0: // nothing is left
-			return nil, wrong
 		}
 		wrong = append(wrong, err)
-		if err.Place.Line < 1 || err.Place.Line > len(lines) || !clearEntry(lines, err.Place.Line-1) {
+		if err.Place.Line < 1 || err.Place.Line > len(lines) {
+			break
+		}
+		if lines, body, err = skipEntry(name, lines, err.Place.Line-1); isEmpty(lines) {
 			break
 		}
 	}
 	return nil, wrong
 }
 
-// clearEntry empties the lines of the smallest entry of a list, or else the section, that has a line. It reports whether there was one.
-func clearEntry(lines []string, at int) bool {
-	indentOf := func(i int) int { return len(lines[i]) - len(strings.TrimLeft(lines[i], " ")) }
-	isEmpty := func(i int) bool {
-		text := strings.TrimSpace(lines[i])
-		return text == "" || strings.HasPrefix(text, "#")
+// skipEntry leaves out the entry with an error, or the one before, where a bracket or a quote may be missing: the one after which more can be
+// parsed. It returns the other lines, and what they are.
+func skipEntry(name string, lines []string, at int) ([]string, ast.Node, *Error) {
+	left, first := clearEntry(lines, at)
+	body, err := parseBody(name, []byte(strings.Join(left, "")))
+	if err == nil || first == 0 {
+		return left, body, err
 	}
-	first := at
-	for ; first > 0; first-- {
+	before, _ := clearEntry(lines, first-1)
+	if bodyBefore, errBefore := parseBody(name, []byte(strings.Join(before, ""))); errBefore == nil || errBefore.Place.Line > err.Place.Line {
+		return before, bodyBefore, errBefore
+	}
+	return left, body, err
+}
+
+func isEmpty(lines []string) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool {
+		text := strings.TrimSpace(line)
+		return text != "" && !strings.HasPrefix(text, "#")
+	})
+}
+
+// clearEntry empties the lines of the smallest entry of a list, or else the section, that has a line. It returns the number of its first line.
+func clearEntry(lines []string, at int) (left []string, first int) {
+	indentOf := func(i int) int { return len(lines[i]) - len(strings.TrimLeft(lines[i], " ")) }
+	for first = at; first > 0; first-- {
 		isEntry := strings.HasPrefix(strings.TrimSpace(lines[first]), "- ") && indentOf(first) <= indentOf(at)
-		if isEntry || !isEmpty(first) && indentOf(first) == 0 {
+		if isEntry || !isEmpty(lines[first:first+1]) && indentOf(first) == 0 {
 			break
 		}
 	}
-	cleared, indent := false, indentOf(first)
-	for i := first; i < len(lines) && (i <= at || isEmpty(i) || indentOf(i) > indent); i++ {
-		cleared = cleared || !isEmpty(i)
-		lines[i] = "\n"
+	left = slices.Clone(lines)
+	for i := first; i < len(lines) && (i <= at || isEmpty(lines[i:i+1]) || indentOf(i) > indentOf(first)); i++ {
+		left[i] = "\n"
 	}
-	return cleared
+	return left, first
 }
 
 // Locate finds the position in the files of a server's error about a path such as skills[1].url. A missing field is located at

@@ -6,12 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // walker turns nodes into values, notes their positions, and collects errors.
@@ -207,6 +209,10 @@ func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 		return exactNumber(node, n.Value)
 	case *ast.FloatNode:
 		return exactNumber(node, n.Value)
+	case *ast.StringNode: // the parser takes long numbers, and those with an exponent, for text
+		if n.Token.Type == token.StringType && jsonNumber.MatchString(n.Value) {
+			return json.RawMessage(n.Value)
+		}
 	}
 	found, ok := scalarText(node)
 	if _, quoted := node.(*ast.StringNode); !ok || !quoted && node.Type() != ast.LiteralType {
@@ -214,6 +220,8 @@ func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 	}
 	return found
 }
+
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
 // exactNumber returns a number as it is written, if JSON writes it likewise: 50.0 stays 50.0, and no digit is lost.
 func exactNumber(node ast.Node, value any) any {
