@@ -129,7 +129,7 @@ func TestApplyFolders(t *testing.T) {
 	}
 	twice := writeFile(t, "twice.yaml", "rules: []\nagents:\n  - {wait_budget: 1s, name: b}\n")
 	got := f.run("apply", "-f", folder, "-f", twice).wantCode(t, 1)
-	wantContains(t, "stderr", got.stderr, twice+`:3:24: agents[2].name: must be a name of its own: "b" is declared at `+filepath.Join(folder, "b.yaml")+":1:11 too\n")
+	wantContains(t, "stderr", got.stderr, twice+`:3:23: agents[2].name: must be a name of its own: "b" is declared at `+filepath.Join(folder, "b.yaml")+":1:11 too\n")
 	wantContains(t, "stderr", f.run("apply", "-f", filepath.Join(folder, "empty")).wantCode(t, 1).stderr, "the folder has no file that ends in .yaml or .yml")
 }
 
