@@ -316,7 +316,12 @@ func TestDiffShowsDrift(t *testing.T) {
 	}
 	token, _ := o.run(t, 0, "token", "create", "--person", "olga", "--role", "operator")
 	post("/sign-in", url.Values{"token": {strings.TrimSpace(token)}})
-	post("/rules/named/big/edit", url.Values{"name": {"big"}, "effect": {"park"}, "mode": {"off"}})
+	shown, _ := o.run(t, 0, "rules", "show", "big", "--json")
+	var big struct {
+		Revision json.Number `json:"revision"`
+	}
+	check(t, json.Unmarshal([]byte(shown), &big))
+	post("/rules/named/big/edit", url.Values{"revision": {big.Revision.String()}, "name": {"big"}, "effect": {"park"}, "mode": {"off"}})
 	out, _ := o.run(t, 2, "diff", "-f", folder)
 	const want = "~ rule big\n    mode: off → enforce\n    grants: true\n0 would be created, 1 would be changed, 0 would be deleted, 0 unchanged\n"
 	if out != want {
@@ -381,20 +386,21 @@ policies:
 		first + ":15:16: rules[1].effect: must be allow, park or deny",
 		second + ":2:6: skills[2].name: must be a name of its own: \"mail\" is declared at " + first + ":8:5 too",
 		second + ":5:5: agents[0].wait_budget: must be between 1s and 1h",
+		second + ":6:20: agents[0].skills[1].skill: must be 1 to 63 ",
 		second + ":6:27: agents[0].skills[2].skill: must be the name of a skill",
-		second + ":7:25: agents[1].skills[0].skill: must be the name of a skill",
+		second + ":7:26: agents[1].skills[0].skill: must be the name of a skill",
 		second + ":9:15: policies[0].any: must have 1 to 10 alternatives",
 	} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("no %q", want)
 		}
 	}
-	if n := strings.Count(stderr, "\n"); n != 17 || t.Failed() {
+	if n := strings.Count(stderr, "\n"); n != 18 || t.Failed() {
 		t.Errorf("%d lines:\n%s", n, stderr)
 	}
 	torn := write("torn.yaml", "skills:\n  - name: [a\n  - name: b\n    transport: http\n    ulr: http://x\n  - name: 'c\nagents:\n  - name: d\n    name: e\n  - nam: f\n")
 	_, stderr = o.run(t, 1, "apply", "-f", torn)
-	for _, line := range []string{":2:", ":5:5: ", ":6:", ":9:", ":10:5: "} {
+	for _, line := range []string{":3:3: ", ":5:5: ", ":6:11: ", ":9:5: ", ":10:5: "} {
 		if !strings.Contains(stderr, torn+line) {
 			t.Errorf("no error at %s\n%s", line, stderr)
 		}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
+	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
@@ -238,7 +240,7 @@ func (s *skillState) listAPIFields() []field {
 	}
 	list.add("include", jsonText(api.Include))
 	list.add("exclude", jsonText(api.Exclude))
-	list.add("endpoints", jsonText(sortMembers(api.Endpoints)))
+	list.add("endpoints", jsonText(normalizeSchemas(api.Endpoints)))
 	if api.Auth != nil {
 		list.add("auth.type", api.Auth.Type)
 		list.add("auth.in", api.Auth.In)
@@ -251,31 +253,57 @@ func (s *skillState) listAPIFields() []field {
 	return list
 }
 
-// sortMembers returns endpoints whose schemas have their members in order, so that the same schema is not a change.
-func sortMembers(endpoints []tool.Endpoint) []tool.Endpoint {
-	sorted := slices.Clone(endpoints)
-	for i := range sorted {
-		e := &sorted[i]
-		e.InputSchema, e.OutputSchema = sortSchema(e.InputSchema), sortSchema(e.OutputSchema)
+// normalizeSchemas returns endpoints whose schemas have their members in order and their numbers without exponents and needless zeros, as far as
+// the database keeps them. So the same schema is not a change.
+func normalizeSchemas(endpoints []tool.Endpoint) []tool.Endpoint {
+	normal := slices.Clone(endpoints)
+	for i := range normal {
+		e := &normal[i]
+		e.InputSchema, e.OutputSchema = normalizeJSON(e.InputSchema), normalizeJSON(e.OutputSchema)
 		e.Parameters = maps.Clone(e.Parameters)
 		for name, parameter := range e.Parameters {
-			parameter.Schema = sortSchema(parameter.Schema)
+			parameter.Schema = normalizeJSON(parameter.Schema)
 			e.Parameters[name] = parameter
 		}
 	}
-	return sorted
+	return normal
 }
 
-func sortSchema(schema json.RawMessage) json.RawMessage {
-	decoder := json.NewDecoder(bytes.NewReader(schema))
+func normalizeJSON(text json.RawMessage) json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var value any
-	if len(schema) == 0 || decoder.Decode(&value) != nil {
-		return schema
+	if len(text) == 0 || decoder.Decode(&value) != nil {
+		return text
 	}
-	sorted, err := json.Marshal(value)
+	normal, err := json.Marshal(normalizeNumbers(value))
 	if err != nil {
-		return schema
+		return text
 	}
-	return sorted
+	return normal
+}
+
+// maxNumber bounds a number that is written without its exponent, in characters.
+const maxNumber = 400
+
+func normalizeNumbers(value any) any {
+	switch v := value.(type) {
+	case []any:
+		for i := range v {
+			v[i] = normalizeNumbers(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = normalizeNumbers(v[name])
+		}
+	case json.Number:
+		float, err := v.Float64()
+		number, ok := new(big.Rat).SetString(v.String())
+		if err != nil || !ok || math.Abs(float) < 1e-300 && float != 0 {
+			return v
+		}
+		text := number.FloatString(maxNumber)
+		return json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+	}
+	return value
 }

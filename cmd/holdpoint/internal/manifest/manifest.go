@@ -255,25 +255,24 @@ func parseParts(name string, text []byte) (ast.Node, Errors) {
 		if err.Place.Line < 1 || err.Place.Line > len(lines) {
 			break
 		}
-		if lines, body, err = skipEntry(name, lines, err.Place.Line-1); isEmpty(lines) {
+		if lines, body, err = skipEntry(name, lines, err); isEmpty(lines) {
 			break
 		}
 	}
 	return nil, wrong
 }
 
-// skipEntry leaves out the entry with an error, or the one before, where a bracket or a quote may be missing: the one after which more can be
-// parsed. It returns the other lines, and what they are.
-func skipEntry(name string, lines []string, at int) ([]string, ast.Node, *Error) {
-	left, first := clearEntry(lines, at)
-	body, err := parseBody(name, []byte(strings.Join(left, "")))
-	if err == nil || first == 0 {
-		return left, body, err
+// skipEntry leaves out the entry with an error, or the one before if that lacks a bracket. It returns the other lines, and what they are.
+func skipEntry(name string, lines []string, wrong *Error) ([]string, ast.Node, *Error) {
+	parse := func(lines []string) (ast.Node, *Error) { return parseBody(name, []byte(strings.Join(lines, ""))) }
+	left, first := clearEntry(lines, wrong.Place.Line-1)
+	if strings.Contains(wrong.Message, "must be specified") && first > 0 {
+		before, _ := clearEntry(lines, first-1)
+		if body, err := parse(before); err == nil || *err != *wrong {
+			return before, body, err
+		}
 	}
-	before, _ := clearEntry(lines, first-1)
-	if bodyBefore, errBefore := parseBody(name, []byte(strings.Join(before, ""))); errBefore == nil || errBefore.Place.Line > err.Place.Line {
-		return before, bodyBefore, errBefore
-	}
+	body, err := parse(left)
 	return left, body, err
 }
 
