@@ -78,7 +78,7 @@ skills:
     spec: shop.json
     base_url: https://127.0.0.1:9/v1
     include: [{tag: orders, method: GET}, {operation_id: "order*", path: "/orders/**"}]
-    exclude: [{path: "/admin/**"}]
+    exclude: [{path: "/admin/**"}, {operation_id: dropAll, tag: danger, method: DELETE}]
     auth: {type: api_key, in: header, name: X-Key, secret_exec: [cat, secret.txt]}
     preview: true
     output_schemas: false
@@ -126,7 +126,7 @@ agents:
       - files
       - {skill: everything, tools: [echo, get-sum]}
       - {skill: ledger, prefix: ""}
-  - {name: idle, escalation: [{after: 1m, teams: [ops]}], skills: []}
+  - {name: idle, escalation: [{after: 1m, teams: [ops], people: [ann@example.com]}], skills: []}
 `,
 	"40-rules.yaml": `
 rules:
@@ -264,10 +264,14 @@ func collectMembers(value any, path string, given map[string]bool) {
 	case map[string]any:
 		for name, member := range v {
 			at := strings.TrimPrefix(path+"."+name, ".")
-			if slices.Contains([]string{"skills.tools", "skills.endpoints.parameters"}, path) {
-				at = path
-			}
 			given[at] = true
+			if slices.Contains([]string{"skills.tools", "skills.endpoints.parameters"}, at) {
+				named, _ := member.(map[string]any)
+				for _, inner := range named {
+					collectMembers(inner, at, given)
+				}
+				continue
+			}
 			collectMembers(member, at, given)
 		}
 	}
