@@ -88,7 +88,7 @@ func (s *Skill) buildSpec() (SkillSpec, []string) {
 	if s.PerUser {
 		spec.Connection = ConnectionPerUser
 	}
-	s.SkillSettings.fillSpec(&spec)
+	s.fillSpec(&spec)
 	var stored []string
 	for _, secrets := range []struct {
 		at    string
@@ -139,7 +139,7 @@ func (x *Export) addAgents(ctx context.Context, tx pgx.Tx) error {
 			}
 		}
 		spec := AgentSpec{Name: a.Name, Instructions: a.Instructions, Skills: &skills}
-		a.AgentSettings.fillSpec(&spec)
+		a.fillSpec(&spec)
 		if a.Model != nil {
 			spec.Model = &ModelSpec{}
 			if err := json.Unmarshal(a.Model, spec.Model); err != nil {

@@ -438,7 +438,7 @@ func (w *walker) walkMember(values map[string]any, pair *ast.MappingValueNode, s
 }
 
 // findField finds the field of a key. The field of a secret also has keys with the suffixes _env, _file and _exec.
-func (s shape) findField(key string) (name string, of *shape, from string, known bool) {
+func (s *shape) findField(key string) (name string, of *shape, from string, known bool) {
 	if found, ok := s.fields[key]; ok {
 		return key, &found, "", true
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -171,7 +172,7 @@ func formatInline(value any, s shape) (string, bool) {
 	case nil:
 		return "null", true
 	case bool:
-		return fmt.Sprint(v), true
+		return strconv.FormatBool(v), true
 	case json.Number:
 		return v.String(), true
 	case string:

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -27,7 +28,7 @@ const (
 func wantFile(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil { //nolint:gosec // G306: it is documentation
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -269,7 +270,7 @@ func writeFormErrors(t *testing.T, b *strings.Builder) {
 			ReadFile: func(name string) ([]byte, error) {
 				return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrNotExist}
 			},
-			Run: func(string, []string) ([]byte, error) { return nil, fmt.Errorf("exit status 1") },
+			Run: func(string, []string) ([]byte, error) { return nil, errors.New("exit status 1") },
 		})
 		if len(wrong) != 1 {
 			t.Fatalf("%s: %v", test.text, wrong)
