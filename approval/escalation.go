@@ -18,9 +18,9 @@ import (
 
 // EscalationStep asks more teams and people about a call that has waited for a time.
 type EscalationStep struct {
-	After  string   `json:"after" doc:"When the step is taken: a time since people were asked, such as 2m, or a share of the time to decide, such as 50%."`
-	Teams  []string `json:"teams,omitempty" doc:"The teams that are asked. All members are notified, whoever is on call."`
-	People []string `json:"people,omitempty" doc:"The people who are asked: their e-mail addresses, names or ids."`
+	After  string   `json:"after" doc:"When the step is taken: a time since people were asked, such as 2m, or a share of the time to decide, such as 50%." manifest:"required"`
+	Teams  []string `json:"teams,omitempty" doc:"The teams that are asked. All members are notified, whoever is on call." otherwise:"none"`
+	People []string `json:"people,omitempty" doc:"The people who are asked: their e-mail addresses, names or ids." otherwise:"none"`
 }
 
 // MaxSteps is the maximum number of steps of an escalation.

@@ -19,29 +19,29 @@ import (
 
 // Spec is a policy as operators write it: who has to approve a call.
 type Spec struct {
-	Name string `json:"name"`
+	Name string `json:"name" manifest:"required" doc:"The name of the policy."`
 	// Any are alternatives. One of them has to be met.
-	Any []Alternative `json:"any"`
+	Any []Alternative `json:"any" manifest:"required" doc:"Alternatives. One of them has to be met."`
 	// Rejections is the number of people whose rejections end a call. Zero: 1.
-	Rejections int `json:"rejections,omitempty"`
+	Rejections int `json:"rejections,omitempty" otherwise:"1" doc:"The number of people whose rejections end a call." unit:"people"`
 	// ApprovalTimeout is the time for the decision, and ApprovalValidity how long the approved call may be sent after it. Nil: the skill's.
-	ApprovalTimeout  *duration.Text `json:"approval_timeout,omitempty"`
-	ApprovalValidity *duration.Text `json:"approval_validity,omitempty"`
+	ApprovalTimeout  *duration.Text `json:"approval_timeout,omitempty" otherwise:"the skill's" doc:"The time for the decision about a call, from 1s to 720h."`
+	ApprovalValidity *duration.Text `json:"approval_validity,omitempty" otherwise:"the skill's" doc:"How long an approved call may be sent after the decision, from 1s to 720h."`
 	// BreakGlass lets any one reviewer approve alone, with a reason, which another person has to review later.
-	BreakGlass bool `json:"break_glass,omitempty"`
+	BreakGlass bool `json:"break_glass,omitempty" doc:"Whether any one reviewer may approve alone, with a reason, which another person has to review later."`
 }
 
 // Alternative is met when all of its lines are met by different people.
 type Alternative struct {
-	All []Line `json:"all"`
+	All []Line `json:"all" manifest:"required" doc:"Lines. All of them have to be met, by different people."`
 }
 
 // Line asks for approvals of members of one of the teams and of the people named. Without both, any reviewer counts.
 type Line struct {
-	Count int      `json:"count"`
-	Teams []string `json:"teams,omitempty"`
+	Count int      `json:"count" manifest:"required" doc:"The number of approvals." unit:"approvals"`
+	Teams []string `json:"teams,omitempty" otherwise:"all reviewers, unless people are named" doc:"Teams whose members count."`
 	// People are email addresses that the identity provider calls verified, or names of people of Holdpoint itself.
-	People []string `json:"people,omitempty"`
+	People []string `json:"people,omitempty" otherwise:"all reviewers, unless teams are named" doc:"People who count: verified e-mail addresses, or names of people of Holdpoint itself."`
 }
 
 // Policy is a stored policy. Its revision is greater than that of every change of any policy or rule before it.

@@ -42,24 +42,24 @@ func Modes() []Mode { return []Mode{Enforce, Shadow, Off} }
 
 // Spec is a rule as operators write it.
 type Spec struct {
-	Name string `json:"name"`
+	Name string `json:"name" manifest:"required" doc:"The name of the rule."`
 	// Agents, Skills and Tools are names, in which * stands for any characters. A call must match one of each list; nil matches all. Tools have
 	// the names that their server uses.
-	Agents []string `json:"agents,omitempty"`
-	Skills []string `json:"skills,omitempty"`
-	Tools  []string `json:"tools,omitempty"`
+	Agents []string `json:"agents,omitempty" otherwise:"all" doc:"The agents whose calls the rule is about; * stands for any characters."`
+	Skills []string `json:"skills,omitempty" otherwise:"all" doc:"The skills whose calls the rule is about; * stands for any characters."`
+	Tools  []string `json:"tools,omitempty" otherwise:"all" doc:"The tools whose calls the rule is about, by the names that their server uses; * stands for any characters."`
 	// When is the condition, in CEL; see package condition. Empty: it holds for every call.
-	When   string `json:"when,omitempty"`
-	Effect Effect `json:"effect"`
-	Mode   Mode   `json:"mode,omitempty"` // empty: enforce
+	When   string `json:"when,omitempty" otherwise:"it holds for every call" doc:"The condition in CEL."`
+	Effect Effect `json:"effect" manifest:"required" values:"allow|park|deny" doc:"What happens to the calls that match: allow, they need no approval; park, they need one; deny, they are refused."`
+	Mode   Mode   `json:"mode,omitempty" values:"enforce|shadow|off" otherwise:"enforce" doc:"enforce: the rule counts; shadow: calls only record that it matched; off."` // empty: enforce
 	// Message tells the model why a call was denied. Only with effect deny.
-	Message string `json:"message,omitempty"`
+	Message string `json:"message,omitempty" doc:"What the model reads about a denied call. Only with effect deny."`
 	// HighRisk lets an allow rule also allow calls of tools that an operator marked as high risk.
-	HighRisk bool `json:"high_risk,omitempty"`
+	HighRisk bool `json:"high_risk,omitempty" doc:"Whether an allow rule also allows calls of tools of high risk."`
 	// Grants lets grants override a park rule.
-	Grants bool `json:"grants,omitempty"`
+	Grants bool `json:"grants,omitempty" doc:"Whether grants override a park rule."`
 	// Policy is the approval policy that parked calls have to meet. Only with effect park.
-	Policy string `json:"policy,omitempty"`
+	Policy string `json:"policy,omitempty" otherwise:"none" doc:"The approval policy of the calls. Only with effect park."`
 }
 
 // Rule is a stored rule. Its revision is greater than that of every change of any rule before it.

@@ -44,7 +44,7 @@ func TestApplyRules(t *testing.T) {
 		strings.Replace(small, "allow", "approve", 1):                                                      ":2:61: rules[0].effect: must be allow, park or deny",
 		"rules:\n  - name: small\n    effect: park\n    when: |\n      args.a == 1 &&\n      amount > 2\n": ":4:5: rules[0].when: 2:1: unknown name amount",
 		"rules: [{name: small, efect: park}]":                                                              `unknown key "efect"`,
-		small + "  - {name: small, effect: deny}\n":                                                        `:3:6: rules[1].name: "small" is named twice`,
+		small + "  - {name: small, effect: deny}\n":                                                        `:3:6: rules[1].name: must be a name of its own: "small" is declared at `,
 	} {
 		if _, stderr, code := apply(text); code != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d\n%s\nwant %s", text, code, stderr, want)

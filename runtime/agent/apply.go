@@ -1,68 +1,51 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Apply makes the registry match the spec, in one transaction, and returns the changes. Skills, agents, rules and policies that the
 // spec does not name stay as they are. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
 // changes nothing. With dryRun, nothing is stored. Under dual control, changes that loosen wait for a second operator.
-// Errors: *fault.InvalidError.
+// Errors: *fault.InvalidError, with all errors of the spec.
 func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun bool) ([]Change, error) {
-	r := newReport()
-	skills, agents := s.checkSpec(r, spec)
-	rules := checkRules(r, spec.Rules)
-	checkPolicies(r, spec.Policies)
-	if err := s.checkConditions(ctx, r.below("rules"), rules...); err != nil {
-		return nil, fmt.Errorf("apply: %w", err)
+	a := newApplication(spec)
+	for i := range a.skills {
+		if err := a.keepStoredOfSkill(ctx, s, i); err != nil {
+			return nil, fmt.Errorf("apply: %w", err)
+		}
 	}
-	if err := r.err(); err != nil {
+	a.check(s.limits)
+	if err := a.checkConditions(ctx, s); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
 	var hosts []string
-	for _, skill := range skills {
-		hosts = append(hosts, skill.httpHosts()...)
+	for i, skill := range a.skills {
+		if !a.faulty[indexPath("skills", i)] {
+			hosts = append(hosts, skill.httpHosts()...)
+		}
 	}
 	public := s.lookUpHosts(ctx, hosts...)
 	var changes []Change
 	err := s.changeRegistry(ctx, by, dryRun, func(e *edit) error {
 		e.public = public
-		policies, applied, err := e.applyPolicies(ctx, r, spec.Policies)
-		if err != nil {
-			return err
-		}
-		changes = applied
-		for i := range spec.Skills {
-			if err := e.requirePolicies(ctx, r.below(indexPath("skills", i)), skills[i]); err != nil {
-				return err
-			}
-			list, err := e.applySkill(ctx, spec.Skills[i].Name, skills[i])
-			if err != nil {
-				return fmt.Errorf("skill %s: %w", spec.Skills[i].Name, err)
-			}
-			changes = append(changes, list...)
-		}
-		for i := range spec.Agents {
-			list, err := e.applyAgent(ctx, r.below(indexPath("agents", i)), spec.Agents[i], agents[i])
-			if err != nil {
-				return fmt.Errorf("agent %s: %w", spec.Agents[i].Name, err)
-			}
-			changes = append(changes, list...)
-		}
-		list, err := e.applyRules(ctx, r, rules, policies)
-		if err != nil {
-			return err
-		}
-		changes = append(changes, list...)
-		return r.err()
+		made, err := a.applyTo(ctx, e)
+		changes = made
+		return cmp.Or(err, a.err())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
@@ -70,31 +53,140 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 	return changes, nil
 }
 
-func indexPath(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
-
-// checkSpec validates the parts of a spec that need no database.
-func (s *Service) checkSpec(r report, spec Spec) ([]*skillState, []*agentState) {
-	skills := make([]*skillState, len(spec.Skills))
-	names := map[string]bool{}
-	for i, skill := range spec.Skills {
-		at := r.below(indexPath("skills", i))
-		skills[i] = skill.buildState(at)
-		skills[i].validate(at, s.limits)
-		at.check(!names[skill.Name], "name", fmt.Sprintf("%q is named twice", skill.Name))
-		names[skill.Name] = true
-	}
-	agents := make([]*agentState, len(spec.Agents))
-	clear(names)
-	for i, a := range spec.Agents {
-		at := r.below(indexPath("agents", i))
-		agents[i] = a.buildState(at)
-		at.check(!names[a.Name], "name", fmt.Sprintf("%q is named twice", a.Name))
-		names[a.Name] = true
-	}
-	return skills, agents
+// CheckSpec returns the invalid fields of a spec that are found without a server. It lets skills run any program.
+func CheckSpec(spec Spec) []fault.Field {
+	a := newApplication(spec)
+	a.check(limits{stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}})
+	return *a.fields
 }
 
-func (e *edit) applySkill(ctx context.Context, name string, after *skillState) ([]Change, error) {
+// application is a spec that is applied. A part that has an error is left out, so that the errors of the others are found too.
+type application struct {
+	report
+	spec   Spec
+	skills []*skillState
+	agents []*agentState
+	rules  []rule.Spec
+	stored map[string][]string // secrets that stay as they are, by the path of their part
+	faulty map[string]bool     // paths of parts that have an error
+}
+
+func newApplication(spec Spec) *application {
+	a := &application{report: newReport(), spec: spec, stored: map[string][]string{}, faulty: map[string]bool{}}
+	for i := range spec.Skills {
+		a.inPart("skills", i, func(at report) { a.skills = append(a.skills, spec.Skills[i].buildState(at)) })
+	}
+	for i := range spec.Agents {
+		a.inPart("agents", i, func(at report) { a.agents = append(a.agents, spec.Agents[i].buildState(at)) })
+	}
+	for i := range spec.Rules {
+		a.rules = append(a.rules, spec.Rules[i].Normalize())
+	}
+	for _, path := range spec.Stored {
+		part, name, _ := strings.Cut(path, ".")
+		a.stored[part] = append(a.stored[part], name)
+	}
+	return a
+}
+
+func indexPath(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// inPart checks a part, and notes whether it has an error.
+func (a *application) inPart(list string, i int, check func(at report)) {
+	path, before := indexPath(list, i), len(*a.fields)
+	check(a.below(path))
+	a.faulty[path] = a.faulty[path] || len(*a.fields) > before
+}
+
+// check validates what needs no database.
+func (a *application) check(limits limits) {
+	names := map[string]bool{}
+	checkName := func(at report, list, name string) {
+		at.check(!names[list+"/"+name], "name", fmt.Sprintf("%q is named twice", name))
+		names[list+"/"+name] = true
+	}
+	known := map[string]bool{}
+	for i := range a.spec.Skills {
+		known[indexPath("skills", i)] = true
+		a.inPart("skills", i, func(at report) {
+			a.skills[i].validate(at, limits)
+			checkName(at, "skills", a.spec.Skills[i].Name)
+		})
+	}
+	for i := range a.spec.Agents {
+		known[indexPath("agents", i)] = true
+		a.inPart("agents", i, func(at report) { checkName(at, "agents", a.spec.Agents[i].Name) })
+	}
+	for i := range a.rules {
+		a.inPart("rules", i, func(at report) {
+			at.checkRule(a.rules[i])
+			checkName(at, "rules", a.rules[i].Name)
+		})
+	}
+	for i := range a.spec.Policies {
+		a.inPart("policies", i, func(at report) {
+			at.addFields(a.spec.Policies[i].Check())
+			checkName(at, "policies", a.spec.Policies[i].Name)
+		})
+	}
+	for _, part := range slices.Sorted(maps.Keys(a.stored)) {
+		a.report.check(known[part], "stored", "must be paths of secrets of the spec, such as skills[0].headers.X-Key")
+	}
+}
+
+// checkConditions compares the conditions of rules with the tools that they are about. A transaction must not wait for another connection,
+// so this comes before it.
+func (a *application) checkConditions(ctx context.Context, s *Service) error {
+	var valid []rule.Spec
+	places := map[string]int{}
+	for i, spec := range a.rules {
+		if !a.faulty[indexPath("rules", i)] {
+			valid, places[spec.Name] = append(valid, spec), i
+		}
+	}
+	warnings, err := s.findMisfits(ctx, valid)
+	for _, w := range warnings {
+		a.inPart("rules", places[w.Rule], func(at report) { at.addWarning(w) })
+	}
+	return err
+}
+
+// applyTo makes the changes, and reports the errors that need the database.
+func (a *application) applyTo(ctx context.Context, e *edit) ([]Change, error) {
+	policies, changes, err := a.applyPolicies(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	for i := range a.skills {
+		a.inPart("skills", i, func(at report) { requirePolicies(at, policies, a.skills[i]) })
+		if path, name := indexPath("skills", i), a.spec.Skills[i].Name; a.faulty[path] {
+			e.faulty[name] = true
+		} else {
+			list, err := e.applySkill(ctx, a.below(path), name, a.skills[i], a.stored[path])
+			if err != nil {
+				return nil, fmt.Errorf("skill %s: %w", name, err)
+			}
+			changes = append(changes, list...)
+		}
+	}
+	for i := range a.agents {
+		path := indexPath("agents", i)
+		if a.faulty[path] {
+			err = e.requireSkills(ctx, a.below(path), a.spec.Agents[i].Skills)
+		} else {
+			var list []Change
+			list, err = e.applyAgent(ctx, a.below(path), a.spec.Agents[i], a.agents[i], a.stored[path])
+			changes = append(changes, list...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("agent %s: %w", a.spec.Agents[i].Name, err)
+		}
+	}
+	list, err := a.applyRules(ctx, e, policies)
+	return append(changes, list...), err
+}
+
+func (e *edit) applySkill(ctx context.Context, r report, name string, after *skillState, stored []string) ([]Change, error) {
 	change := Change{Kind: KindSkill, Name: name, Action: ActionCreate}
 	row, err := readSkillRow(ctx, e.tx, `s.name = $1`, name)
 	if errors.Is(err, ErrNotFound) {
@@ -107,6 +199,7 @@ func (e *edit) applySkill(ctx context.Context, name string, after *skillState) (
 	if err != nil {
 		return nil, err
 	}
+	after.keepStored(r, before, stored)
 	change.Action, change.Fields = ActionUpdate, diffFields(before.listFields(), after.listFields())
 	if len(change.Fields) == 0 {
 		change.Action = ActionUnchanged
@@ -135,9 +228,10 @@ func (e *edit) applyNewSkill(ctx context.Context, change Change, after *skillSta
 	return []Change{change, waiting}, nil
 }
 
-func (e *edit) applyAgent(ctx context.Context, r report, spec AgentSpec, after *agentState) ([]Change, error) {
+func (e *edit) applyAgent(ctx context.Context, r report, spec AgentSpec, after *agentState, stored []string) ([]Change, error) {
 	change := Change{Kind: KindAgent, Name: spec.Name, Action: ActionUpdate}
 	row, before, err := e.readAgentState(ctx, e.tx, `a.name = $1`, spec.Name)
+	after.keepStored(r, before, stored)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		row, before = &Agent{}, nil
@@ -160,22 +254,9 @@ func (e *edit) applyAgent(ctx context.Context, r report, spec AgentSpec, after *
 	return append(changes, assignments...), err
 }
 
-// checkRules validates the parts of rules that need no database, and returns them with defaults filled in.
-func checkRules(r report, specs []rule.Spec) []rule.Spec {
-	rules, names := make([]rule.Spec, len(specs)), map[string]bool{}
-	for i, spec := range specs {
-		at := r.below(indexPath("rules", i))
-		rules[i] = spec.Normalize()
-		at.checkRule(rules[i])
-		at.check(!names[spec.Name], "name", fmt.Sprintf("%q is named twice", spec.Name))
-		names[spec.Name] = true
-	}
-	return rules
-}
-
 // applyRules creates and replaces rules.
-func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec, policies *versions[policy.Spec]) ([]Change, error) {
-	if len(specs) == 0 {
+func (a *application) applyRules(ctx context.Context, e *edit, policies *versions[policy.Spec]) ([]Change, error) {
+	if len(a.rules) == 0 {
 		return nil, nil
 	}
 	rules, err := e.readRules(ctx)
@@ -183,10 +264,13 @@ func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec, poli
 		return nil, err
 	}
 	var changes []Change
-	for i := range specs {
-		at := r.below(indexPath("rules", i))
-		requirePolicy(at, policies, "policy", specs[i].Policy)
-		change, err := rules.set(ctx, at, specs[i].Name, &specs[i])
+	for i := range a.rules {
+		path := indexPath("rules", i)
+		requirePolicy(a.below(path), policies, "policy", a.rules[i].Policy)
+		if a.faulty[path] {
+			continue
+		}
+		change, err := rules.set(ctx, a.below(path), a.rules[i].Name, &a.rules[i])
 		if err != nil {
 			return nil, err
 		}
@@ -196,26 +280,20 @@ func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec, poli
 	return changes, nil
 }
 
-// checkPolicies validates the parts of policies that need no database.
-func checkPolicies(r report, specs []policy.Spec) {
-	names := map[string]bool{}
-	for i := range specs {
-		at := r.below(indexPath("policies", i))
-		at.addFields(specs[i].Check())
-		at.check(!names[specs[i].Name], "name", fmt.Sprintf("%q is named twice", specs[i].Name))
-		names[specs[i].Name] = true
-	}
-}
-
 // applyPolicies creates and replaces policies, and returns all present ones.
-func (e *edit) applyPolicies(ctx context.Context, r report, specs []policy.Spec) (*versions[policy.Spec], []Change, error) {
+func (a *application) applyPolicies(ctx context.Context, e *edit) (*versions[policy.Spec], []Change, error) {
 	policies, err := e.readPolicies(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	var changes []Change
-	for i := range specs {
-		change, err := policies.set(ctx, r.below(indexPath("policies", i)), specs[i].Name, &specs[i])
+	for i := range a.spec.Policies {
+		spec, path := &a.spec.Policies[i], indexPath("policies", i)
+		if a.faulty[path] {
+			policies.present[spec.Name] = PolicyVersion{Name: spec.Name, Spec: spec} // for those that refer to it; nothing is stored
+			continue
+		}
+		change, err := policies.set(ctx, a.below(path), spec.Name, spec)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -244,9 +244,9 @@ func TestSpecIsValidated(t *testing.T) {
 		"questions":         {`{"skills":[` + skill + `,"questions":"nobody"}]}`, "skills[0].questions"},
 		"model":             {`{"agents":[{"name":"a","model":{"provider":"openai","name":""}}]}`, "agents[0].model.name"},
 		"model url":         {`{"agents":[{"name":"a","model":{"provider":"openai","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
-		"no tools":          {`{"agents":[{"name":"a","skills":[{"skill":"s","tools":[]}]}]}`, "agents[0].skills[0].tools"},
-		"skill twice":       {`{"agents":[{"name":"a","skills":[{"skill":"s"},{"skill":"s"}]}]}`, "agents[0].skills[1].skill"},
-		"prefix":            {`{"agents":[{"name":"a","skills":[{"skill":"s","prefix":"a.b"}]}]}`, "agents[0].skills[0].prefix"},
+		"no tools":          {`{"skills":[` + skill + `}],"agents":[{"name":"a","skills":[{"skill":"s","tools":[]}]}]}`, "agents[0].skills[0].tools"},
+		"skill twice":       {`{"skills":[` + skill + `}],"agents":[{"name":"a","skills":[{"skill":"s"},{"skill":"s"}]}]}`, "agents[0].skills[1].skill"},
+		"prefix":            {`{"skills":[` + skill + `}],"agents":[{"name":"a","skills":[{"skill":"s","prefix":"a.b"}]}]}`, "agents[0].skills[0].prefix"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -159,12 +159,8 @@ func (e *edit) assignAll(ctx context.Context, r report, agentID uuid.UUID, agent
 
 func (e *edit) assignSkill(ctx context.Context, r report, agentID uuid.UUID, agentName string, existing []Assignment, spec AssignmentSpec) (Change, error) {
 	change := Change{Kind: KindAssignment, Name: agentName + "/" + spec.Skill, Action: ActionCreate}
-	skill, err := readSkillRow(ctx, e.tx, `s.name = $1`, spec.Skill)
-	if errors.Is(err, ErrNotFound) {
-		r.add("skill", fmt.Sprintf("must be the name of a skill: there is no skill %q", spec.Skill))
-		return change, nil
-	}
-	if err != nil {
+	skill, err := e.requireSkill(ctx, r, spec.Skill)
+	if err != nil || skill == nil {
 		return change, err
 	}
 	spec = spec.normalize()
@@ -188,6 +184,29 @@ func (e *edit) assignSkill(ctx context.Context, r report, agentID uuid.UUID, age
 	e.recordChange(action, agentID, map[string]any{"agent": agentName, "skill": spec.Skill, "skill_id": skill.ID, "fields": change.Fields})
 	e.touchAgent(agentID)
 	return change, nil
+}
+
+// requireSkill reads the skill of an assignment. It returns nil, and adds an invalid field to the report, if there is none.
+func (e *edit) requireSkill(ctx context.Context, r report, name string) (*skillRow, error) {
+	skill, err := readSkillRow(ctx, e.tx, `s.name = $1`, name)
+	if !errors.Is(err, ErrNotFound) {
+		return skill, err
+	}
+	r.check(e.faulty[name], "skill", fmt.Sprintf("must be the name of a skill: there is no skill %q", name))
+	return nil, nil //nolint:nilnil // the report says why
+}
+
+// requireSkills is [edit.requireSkill] for the assignments of an agent.
+func (e *edit) requireSkills(ctx context.Context, r report, list *[]AssignmentSpec) error {
+	if list == nil {
+		return nil
+	}
+	for i, spec := range *list {
+		if _, err := e.requireSkill(ctx, r.below("skills").below(fmt.Sprintf("[%d]", i)), spec.Skill); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *edit) unassignSkill(ctx context.Context, old Assignment) (Change, error) {

@@ -23,6 +23,7 @@ type edit struct {
 	events  []audit.Event
 	agents  map[uuid.UUID]bool // whose revisions are incremented
 	public  map[string]bool    // hosts whose addresses are all public, looked up before the transaction
+	faulty  map[string]bool    // names of skills that are to be applied and have an error
 	changed bool
 	// approved is the change that a second operator approved and that this edit makes; nil: none.
 	approved *dualcontrol.Change
@@ -36,7 +37,7 @@ const lockSQL = `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_regist
 // changeRegistry runs f in a transaction, and then increments revisions, writes the audit events and notifies all processes.
 // With dryRun it rolls everything back. Errors: those of f, *dualcontrol.WaitsError if the change waits for a second operator.
 func (s *Service) changeRegistry(ctx context.Context, by audit.Actor, dryRun bool, f func(e *edit) error) error {
-	e := &edit{Service: s, by: by, agents: map[uuid.UUID]bool{}}
+	e := &edit{Service: s, by: by, agents: map[uuid.UUID]bool{}, faulty: map[string]bool{}}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		e.tx = tx
 		if _, err := tx.Exec(ctx, lockSQL); err != nil {

@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
+	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,24 +21,24 @@ import (
 // APISpec has the settings of skills over an HTTP API (transports openapi and http-api). [tool.API] explains the fields.
 type APISpec struct {
 	BaseURL   string                 `json:"base_url,omitempty" doc:"The URL of the API. Omitted with transport openapi: the first server in the document."`
-	Spec      string                 `json:"spec,omitempty" doc:"URL of the OpenAPI document, which is read at each listing. Transport openapi has this or document."`
-	Document  string                 `json:"document,omitempty" doc:"The OpenAPI document itself, JSON or YAML."`
-	Include   []tool.OperationFilter `json:"include,omitempty"`
-	Exclude   []tool.OperationFilter `json:"exclude,omitempty"`
-	Endpoints []tool.Endpoint        `json:"endpoints,omitempty"` // of transport http-api
-	Auth      *APIAuthSpec           `json:"auth,omitempty"`
+	Spec      string                 `json:"spec,omitempty" doc:"URL of the OpenAPI document, which is read at each listing. Transport openapi has this or document." manifest:"file=document"`
+	Document  string                 `json:"document,omitempty" doc:"The OpenAPI document itself, JSON or YAML." manifest:"-"`
+	Include   []tool.OperationFilter `json:"include,omitempty" otherwise:"all" doc:"The operations of the document that become tools. Each member of a filter must match."`
+	Exclude   []tool.OperationFilter `json:"exclude,omitempty" otherwise:"none" doc:"Operations of the document that do not become tools."`
+	Endpoints []tool.Endpoint        `json:"endpoints,omitempty" doc:"The endpoints of the API, which become tools. Required with transport http-api."` // of transport http-api
+	Auth      *APIAuthSpec           `json:"auth,omitempty" otherwise:"none" doc:"The credentials of requests."`
 	Preview   bool                   `json:"preview,omitempty" doc:"Show reviewers the present state of what a PUT, PATCH or DELETE would change, read by the GET of the same path."`
 	// OutputSchemas requires responses to match the document's response schemas; default true.
-	OutputSchemas *bool `json:"output_schemas,omitempty" doc:"Whether answers have to keep to the document's response schemas. Default true."`
+	OutputSchemas *bool `json:"output_schemas,omitempty" doc:"Whether answers have to keep to the document's response schemas. Default true." otherwise:"true"`
 }
 
 // APIAuthSpec has the credentials of requests to an HTTP API; see [tool.APIAuth].
 type APIAuthSpec struct {
-	Type     string `json:"type" doc:"bearer, basic or api_key"`
-	In       string `json:"in,omitempty" doc:"With api_key: header, query or cookie."`
+	Type     string `json:"type" doc:"How requests authenticate: bearer, basic or api_key." manifest:"required" values:"bearer|basic|api_key"`
+	In       string `json:"in,omitempty" doc:"With api_key: header, query or cookie." values:"header|query|cookie"`
 	Name     string `json:"name,omitempty" doc:"With api_key: the name of the header, query parameter or cookie."`
 	Username string `json:"username,omitempty" doc:"With basic: the username."`
-	Secret   string `json:"secret,omitempty" doc:"The token, the password or the key. It is stored encrypted, and never shown."`
+	Secret   string `json:"secret,omitempty" doc:"The token, the password or the key. It is stored encrypted, and never shown." manifest:"secret"`
 }
 
 // APIPatch changes the settings of an HTTP API. A nil field stays as it is.
@@ -236,7 +240,7 @@ func (s *skillState) listAPIFields() []field {
 	}
 	list.add("include", jsonText(api.Include))
 	list.add("exclude", jsonText(api.Exclude))
-	list.add("endpoints", jsonText(api.Endpoints))
+	list.add("endpoints", jsonText(normalizeSchemas(api.Endpoints)))
 	if api.Auth != nil {
 		list.add("auth.type", api.Auth.Type)
 		list.add("auth.in", api.Auth.In)
@@ -247,4 +251,59 @@ func (s *skillState) listAPIFields() []field {
 	list.add("preview", strconv.FormatBool(api.Preview))
 	list.add("output_schemas", strconv.FormatBool(!api.NoOutputSchemas))
 	return list
+}
+
+// normalizeSchemas returns endpoints whose schemas have their members in order and their numbers without exponents and needless zeros, as far as
+// the database keeps them. So the same schema is not a change.
+func normalizeSchemas(endpoints []tool.Endpoint) []tool.Endpoint {
+	normal := slices.Clone(endpoints)
+	for i := range normal {
+		e := &normal[i]
+		e.InputSchema, e.OutputSchema = normalizeJSON(e.InputSchema), normalizeJSON(e.OutputSchema)
+		e.Parameters = maps.Clone(e.Parameters)
+		for name, parameter := range e.Parameters {
+			parameter.Schema = normalizeJSON(parameter.Schema)
+			e.Parameters[name] = parameter
+		}
+	}
+	return normal
+}
+
+func normalizeJSON(text json.RawMessage) json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if len(text) == 0 || decoder.Decode(&value) != nil {
+		return text
+	}
+	normal, err := json.Marshal(normalizeNumbers(value))
+	if err != nil {
+		return text
+	}
+	return normal
+}
+
+// maxNumber bounds a number that is written without its exponent, in characters.
+const maxNumber = 400
+
+func normalizeNumbers(value any) any {
+	switch v := value.(type) {
+	case []any:
+		for i := range v {
+			v[i] = normalizeNumbers(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = normalizeNumbers(v[name])
+		}
+	case json.Number:
+		float, err := v.Float64()
+		number, ok := new(big.Rat).SetString(v.String())
+		if err != nil || !ok || math.Abs(float) < 1e-300 && float != 0 {
+			return v
+		}
+		text := number.FloatString(maxNumber)
+		return json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+	}
+	return value
 }

@@ -8,10 +8,10 @@ import (
 
 // IdentityHeaders are headers that name the agent, call and principal to a skill's server. The zero value sends none.
 type IdentityHeaders struct {
-	Enabled   bool   `json:"enabled" doc:"Whether requests have these headers."`
-	Agent     string `json:"agent,omitempty" doc:"The header with the agent's name. Omitted: X-Holdpoint-Agent."`
-	Call      string `json:"call,omitempty" doc:"The header with the call's id. Requests other than calls do not have it. Omitted: X-Holdpoint-Call."`
-	Principal string `json:"principal,omitempty" doc:"The header with the person on whose behalf the call is made, if there is one. Omitted: X-Holdpoint-Principal."`
+	Enabled   bool   `json:"enabled" doc:"Whether requests have these headers." manifest:"required,short"`
+	Agent     string `json:"agent,omitempty" doc:"The header with the agent's name. Omitted: X-Holdpoint-Agent." otherwise:"X-Holdpoint-Agent"`
+	Call      string `json:"call,omitempty" doc:"The header with the call's id. Requests other than calls do not have it. Omitted: X-Holdpoint-Call." otherwise:"X-Holdpoint-Call"`
+	Principal string `json:"principal,omitempty" doc:"The header with the person on whose behalf the call is made, if there is one. Omitted: X-Holdpoint-Principal." otherwise:"X-Holdpoint-Principal"`
 }
 
 // The default names of the identity headers.

@@ -9,15 +9,15 @@ import (
 // Limits restrict an agent. Those on requests and pending calls hold for all clients and processes together; those on
 // conversations hold for each conversation that Holdpoint runs. Zero is no limit, except for Pending and ConversationTurns.
 type Limits struct {
-	CallsPerMinute int `json:"calls_per_minute,omitempty" minimum:"0" maximum:"1000000" doc:"Requests to skills' servers in a minute. 0 or omitted: no limit."`
-	Concurrency    int `json:"concurrency,omitempty" minimum:"0" maximum:"100000" doc:"Requests to skills' servers at the same time. 0 or omitted: no limit."`
+	CallsPerMinute int `json:"calls_per_minute,omitempty" minimum:"0" maximum:"1000000" doc:"Requests to skills' servers in a minute. 0 or omitted: no limit." unit:"requests in a minute" otherwise:"no limit"`
+	Concurrency    int `json:"concurrency,omitempty" minimum:"0" maximum:"100000" doc:"Requests to skills' servers at the same time. 0 or omitted: no limit." unit:"requests" otherwise:"no limit"`
 
-	Pending int `json:"pending,omitempty" minimum:"0" maximum:"100000" doc:"Calls for one person, or for nobody, that wait for a decision or a connection. 0 or omitted: 100. An agent can have 1,000 in total, or this number if it is larger."`
+	Pending int `json:"pending,omitempty" minimum:"0" maximum:"100000" doc:"Calls for one person, or for nobody, that wait for a decision or a connection. 0 or omitted: 100. An agent can have 1,000 in total, or this number if it is larger." unit:"calls" otherwise:"100"`
 
-	ConversationTurns  int      `json:"conversation_turns,omitempty" minimum:"0" maximum:"100000" doc:"Requests to the model in one conversation. 0 or omitted: 200."`
-	ConversationTokens int64    `json:"conversation_tokens,omitempty" minimum:"0" maximum:"1000000000000" doc:"Tokens of one conversation, input and output together. 0 or omitted: no limit."`
-	ConversationCost   float64  `json:"conversation_cost,omitempty" minimum:"0" maximum:"1000000000" doc:"The maximum cost of one conversation, in the currency of the model's prices. It requires these prices. 0 or omitted: no limit."`
-	ConversationTime   Duration `json:"conversation_time,omitempty" doc:"The maximum time from the start of a conversation to its end, such as 72h. The time that people take is included. 0s or omitted: no limit."`
+	ConversationTurns  int      `json:"conversation_turns,omitempty" minimum:"0" maximum:"100000" doc:"Requests to the model in one conversation. 0 or omitted: 200." unit:"requests" otherwise:"200"`
+	ConversationTokens int64    `json:"conversation_tokens,omitempty" minimum:"0" maximum:"1000000000000" doc:"Tokens of one conversation, input and output together. 0 or omitted: no limit." unit:"tokens" otherwise:"no limit"`
+	ConversationCost   float64  `json:"conversation_cost,omitempty" minimum:"0" maximum:"1000000000" doc:"The maximum cost of one conversation, in the currency of the model's prices. It requires these prices. 0 or omitted: no limit." unit:"the currency of the prices" otherwise:"no limit"`
+	ConversationTime   Duration `json:"conversation_time,omitempty" doc:"The maximum time from the start of a conversation to its end, such as 72h. The time that people take is included. 0s or omitted: no limit." otherwise:"no limit"`
 }
 
 // DefaultPending is the limit of pending calls for one principal, unless the agent has its own.

@@ -12,15 +12,15 @@ import (
 
 // ModelSpec is an agent's model, used by conversations that Holdpoint runs.
 type ModelSpec struct {
-	Provider string `json:"provider" doc:"openai: a server with OpenAI's chat completions API; anthropic; or scripted: a script of this server."`
-	Name     string `json:"name" doc:"The provider's name for the model, or the name of the script."`
-	BaseURL  string `json:"base_url,omitempty" doc:"Omitted: this server's setting (OPENAI_BASE_URL, ANTHROPIC_BASE_URL), or the provider's public URL."`
-	APIKey   string `json:"api_key,omitempty" doc:"It is stored encrypted. Omitted together with base_url: this server's key, if it has one."`
+	Provider string `json:"provider" doc:"openai: a server with OpenAI's chat completions API; anthropic; or scripted: a script of this server." manifest:"required" values:"openai|anthropic|scripted"`
+	Name     string `json:"name" doc:"The provider's name for the model, or the name of the script." manifest:"required"`
+	BaseURL  string `json:"base_url,omitempty" doc:"Omitted: this server's setting (OPENAI_BASE_URL, ANTHROPIC_BASE_URL), or the provider's public URL." otherwise:"this server's setting, or the provider's public URL"`
+	APIKey   string `json:"api_key,omitempty" doc:"It is stored encrypted. Omitted together with base_url: this server's key, if it has one." manifest:"secret" otherwise:"this server's key"`
 
-	MaxTokens   int     `json:"max_tokens,omitempty" minimum:"0" maximum:"10000000" doc:"The maximum length of one reply. 0 or omitted: the provider's default."`
-	Images      *bool   `json:"images,omitempty" doc:"Whether the model can see images. Omitted: true with openai and anthropic."`
-	InputPrice  float64 `json:"input_price,omitempty" minimum:"0" maximum:"1000000" doc:"The price of a million input tokens, in any currency. 0 or omitted: costs are not counted."`
-	OutputPrice float64 `json:"output_price,omitempty" minimum:"0" maximum:"1000000" doc:"The price of a million output tokens, in the same currency. 0 or omitted: costs are not counted."`
+	MaxTokens   int     `json:"max_tokens,omitempty" minimum:"0" maximum:"10000000" doc:"The maximum length of one reply. 0 or omitted: the provider's default." unit:"tokens" otherwise:"the provider's"`
+	Images      *bool   `json:"images,omitempty" doc:"Whether the model can see images. Omitted: true with openai and anthropic." otherwise:"true with openai and anthropic"`
+	InputPrice  float64 `json:"input_price,omitempty" minimum:"0" maximum:"1000000" doc:"The price of a million input tokens, in any currency. 0 or omitted: costs are not counted." unit:"any currency" otherwise:"not counted"`
+	OutputPrice float64 `json:"output_price,omitempty" minimum:"0" maximum:"1000000" doc:"The price of a million output tokens, in the same currency. 0 or omitted: costs are not counted." unit:"any currency" otherwise:"not counted"`
 }
 
 // The providers of models.

@@ -26,22 +26,22 @@ import (
 // OAuthSpec says how Holdpoint gets tokens for a skill's server. A missing field has its default, or is discovered.
 // [tool.Authorization] explains the fields.
 type OAuthSpec struct {
-	Grant        tool.Grant `json:"grant,omitempty"` // default authorization_code
-	Issuer       string     `json:"issuer,omitempty"`
-	ClientID     string     `json:"client_id,omitempty"`
-	ClientSecret string     `json:"client_secret,omitempty"` // secret
-	AuthMethod   string     `json:"auth_method,omitempty"`
-	PrivateKey   string     `json:"private_key,omitempty"` // secret
-	Scopes       []string   `json:"scopes,omitempty"`
-	TrustOrigin  bool       `json:"trust_origin,omitempty"`
-	IDP          *IDPSpec   `json:"idp,omitempty"` // only with grant enterprise_managed
+	Grant        tool.Grant `json:"grant,omitempty" values:"authorization_code|client_credentials|enterprise_managed|workload_identity" otherwise:"authorization_code" doc:"How tokens are got: by a person who connects (authorization_code), by the client itself (client_credentials), by the sign-in of the enterprise (enterprise_managed), or by the identity of this server (workload_identity)."` // default authorization_code
+	Issuer       string     `json:"issuer,omitempty" otherwise:"discovered" doc:"The authorization server."`
+	ClientID     string     `json:"client_id,omitempty" otherwise:"Holdpoint registers one" doc:"The client at the authorization server."`
+	ClientSecret string     `json:"client_secret,omitempty" manifest:"secret" doc:"The secret of the client."` // secret
+	AuthMethod   string     `json:"auth_method,omitempty" values:"client_secret_basic|client_secret_post|private_key_jwt|none" otherwise:"by what it has" doc:"How the client authenticates itself."`
+	PrivateKey   string     `json:"private_key,omitempty" manifest:"secret" doc:"The key that the client signs with, as PEM (PKCS #8)."` // secret
+	Scopes       []string   `json:"scopes,omitempty" otherwise:"those that the server names" doc:"The scopes that are asked for."`
+	TrustOrigin  bool       `json:"trust_origin,omitempty" doc:"Whether a token is also accepted that was issued for the origin of the server instead of its URL."`
+	IDP          *IDPSpec   `json:"idp,omitempty" doc:"The enterprise's identity provider. Required with grant enterprise_managed."` // only with grant enterprise_managed
 }
 
 // IDPSpec is the enterprise's identity provider, with Holdpoint's client there.
 type IDPSpec struct {
-	Issuer       string `json:"issuer,omitempty"`
-	ClientID     string `json:"client_id,omitempty"`
-	ClientSecret string `json:"client_secret,omitempty"` // secret
+	Issuer       string `json:"issuer,omitempty" manifest:"required" doc:"The identity provider."`
+	ClientID     string `json:"client_id,omitempty" manifest:"required" doc:"Holdpoint's client at the identity provider."`
+	ClientSecret string `json:"client_secret,omitempty" manifest:"secret" doc:"The secret of this client."` // secret
 }
 
 // OAuthPatch changes a skill's OAuth settings; its zero value leaves them as they are. A missing secret stays while the client is

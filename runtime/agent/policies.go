@@ -179,14 +179,17 @@ func (e *edit) requirePolicies(ctx context.Context, r report, s *skillState) err
 		return nil
 	}
 	policies, err := e.readPolicies(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		requirePolicies(r, policies, s)
 	}
+	return err
+}
+
+func requirePolicies(r report, policies *versions[policy.Spec], s *skillState) {
 	requirePolicy(r, policies, "policy", s.Policy)
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		requirePolicy(r.below("tools"), policies, name+".policy", s.Tools[name].Policy)
 	}
-	return nil
 }
 
 // checkPolicy checks the form of the name of a policy.

@@ -106,14 +106,15 @@ func (s *Service) SetRule(ctx context.Context, by audit.Actor, spec rule.Spec, r
 	r := newReport(known...)
 	spec = spec.Normalize()
 	r.checkRule(spec)
-	if err := s.checkConditions(ctx, r, spec); err != nil {
-		return RuleVersion{}, fmt.Errorf("set rule %q: %w", spec.Name, err)
+	err := r.err()
+	if err == nil {
+		err = s.checkCondition(ctx, r, spec)
 	}
-	if err := r.err(); err != nil {
+	if err != nil {
 		return RuleVersion{}, fmt.Errorf("set rule %q: %w", spec.Name, err)
 	}
 	var set RuleVersion
-	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
+	err = s.changeRegistry(ctx, by, false, func(e *edit) error {
 		rules, err := e.readRules(ctx)
 		if err != nil {
 			return err
@@ -176,21 +177,19 @@ func (r report) checkRule(spec rule.Spec) {
 	}
 }
 
-// checkConditions reports the conditions that do not fit the tools that they are about. A transaction must not wait for another connection,
-// so this comes before it.
-func (s *Service) checkConditions(ctx context.Context, r report, specs ...rule.Spec) error {
-	if *r.fields != nil || len(specs) == 0 {
-		return nil
-	}
-	warnings, err := s.findMisfits(ctx, specs)
+// checkCondition returns the problems of a rule's condition with the tools that it is about. A transaction must not wait for another
+// connection, so this comes before it.
+func (s *Service) checkCondition(ctx context.Context, r report, spec rule.Spec) error {
+	warnings, err := s.findMisfits(ctx, []rule.Spec{spec})
 	for _, w := range warnings {
-		at := r
-		if i := slices.IndexFunc(specs, func(spec rule.Spec) bool { return spec.Name == w.Rule }); r.at != "" {
-			at = r.below(fmt.Sprintf("[%d]", i))
-		}
-		at.addProblems(w.Message, fmt.Sprintf(" (tool %s of skill %s)", w.Tool, w.Skill))
+		r.addWarning(w)
 	}
-	return err
+	return cmp.Or(err, r.err())
+}
+
+// addWarning reports that the condition of a rule does not fit a tool.
+func (r report) addWarning(w RuleWarning) {
+	r.addProblems(w.Message, fmt.Sprintf(" (tool %s of skill %s)", w.Tool, w.Skill))
 }
 
 // addProblems reports the problems of a condition, one on each line of a text.

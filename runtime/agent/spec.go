@@ -9,12 +9,15 @@ import (
 // Duration is a duration in the text form of Go: "5m", "1m30s".
 type Duration = duration.Text
 
-// Spec declares skills, agents, rules and policies, as holdpoint.yaml does.
+// Spec declares skills, agents, rules and policies, as holdpoint.yaml does. The file's shape, its JSON Schema and its reference come from
+// this type (package manifest of the command line).
 type Spec struct {
-	Skills   []SkillSpec   `json:"skills,omitempty"`
-	Agents   []AgentSpec   `json:"agents,omitempty"`
-	Rules    []rule.Spec   `json:"rules,omitempty"`
-	Policies []policy.Spec `json:"policies,omitempty"`
+	Skills   []SkillSpec   `json:"skills,omitempty" doc:"Sources of tools."`
+	Agents   []AgentSpec   `json:"agents,omitempty" doc:"Identities that call tools."`
+	Rules    []rule.Spec   `json:"rules,omitempty" doc:"Rules that allow, park or deny calls."`
+	Policies []policy.Spec `json:"policies,omitempty" doc:"Approval policies: who has to approve a call."`
+	// Stored are the paths of secrets that stay as they are, because the spec does not have their values.
+	Stored []string `json:"stored,omitempty" manifest:"-" doc:"Paths of secrets that the spec leaves out and that stay as the server has them, such as skills[0].headers.X-Key. It is an error if the server has none, or if it was given for another server or program."`
 }
 
 // ToolPatch changes the settings of one tool. A nil field stays as it is.
@@ -31,9 +34,9 @@ type ToolPatch struct {
 
 // AssignmentSpec is one element of an agent's skills.
 type AssignmentSpec struct {
-	Skill  string   `json:"skill"`
-	Tools  []string `json:"tools,omitzero"`   // nil: all of them
-	Prefix *string  `json:"prefix,omitempty"` // nil: the skill's name; "": none
+	Skill  string   `json:"skill" manifest:"required,short" doc:"The name of the skill. An entry that is only a name stands for this key alone."`
+	Tools  []string `json:"tools,omitzero" otherwise:"all" doc:"The tools that the agent may use, by the names that the server uses."`             // nil: all of them
+	Prefix *string  `json:"prefix,omitempty" otherwise:"the skill's name" doc:"What stands before the names of the tools; an empty text is none."` // nil: the skill's name; "": none
 }
 
 // Change is a change that was made, or would be made without a dry run.

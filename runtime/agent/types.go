@@ -74,15 +74,15 @@ const RiskHigh = "high"
 
 // ToolSettings are an operator's settings for one tool of a skill.
 type ToolSettings struct {
-	Risk       string `json:"risk,omitempty"`       // "high" or empty; calls of high risk are always parked
-	Idempotent bool   `json:"idempotent,omitempty"` // may be sent again
-	Enabled    *bool  `json:"enabled,omitempty"`    // nil: enabled
-	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program that reduces JSON responses; empty: none
+	Risk       string `json:"risk,omitempty" values:"high|" otherwise:"none" doc:"high: calls always need an approval, also in an auto-approved skill."` // "high" or empty; calls of high risk are always parked
+	Idempotent bool   `json:"idempotent,omitempty" doc:"Whether a call may be sent again after a failed connection."`                                    // may be sent again
+	Enabled    *bool  `json:"enabled,omitempty" otherwise:"true" doc:"Whether agents may use the tool."`                                                 // nil: enabled
+	Select     string `json:"select,omitempty" otherwise:"none" doc:"A jq program that reduces JSON responses, with transports openapi and http-api."`   // of HTTP APIs: a jq program that reduces JSON responses; empty: none
 	// NotSecret has the JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index.
-	NotSecret []string `json:"not_secret,omitempty"`
+	NotSecret []string `json:"not_secret,omitempty" otherwise:"none" doc:"JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index."`
 	// Grants allows grants although the tool is of high risk, its server claims that it is destructive, or its calls have an approval policy.
-	Grants bool   `json:"grants,omitempty"`
-	Policy string `json:"policy,omitempty"` // of calls that need an approval; empty: the skill's
+	Grants bool   `json:"grants,omitempty" doc:"Whether calls may be allowed by grants although the tool is of high risk, its server claims that it is destructive, or its calls have an approval policy."`
+	Policy string `json:"policy,omitempty" otherwise:"the skill's" doc:"The approval policy of the tool's calls."` // of calls that need an approval; empty: the skill's
 }
 
 // isDefault reports whether the settings, which are normal, change nothing.

@@ -59,6 +59,7 @@ var may = map[string]string{
 	"GET /api/v1/server":                                     "o",
 
 	"POST /api/v1/apply": "o",
+	"GET /api/v1/export": "o",
 
 	"GET /api/v1/agents":                     "or",
 	"POST /api/v1/agents":                    "o",

@@ -40,45 +40,45 @@ type API struct {
 // OperationFilter selects operations. All members that are set must match. In patterns * matches any characters except /, ** any
 // characters, and \* a star.
 type OperationFilter struct {
-	OperationID string `json:"operation_id,omitempty"` // a pattern
-	Tag         string `json:"tag,omitempty"`          // a pattern
-	Method      string `json:"method,omitempty"`       // "GET"; case does not matter
-	Path        string `json:"path,omitempty"`         // a pattern of the path as the document writes it: "/repos/{owner}/**"
+	OperationID string `json:"operation_id,omitempty" doc:"The operationId; * stands for any characters."`                            // a pattern
+	Tag         string `json:"tag,omitempty" doc:"A tag; * stands for any characters."`                                               // a pattern
+	Method      string `json:"method,omitempty" doc:"The method, such as GET."`                                                       // "GET"; case does not matter
+	Path        string `json:"path,omitempty" doc:"The path as the document writes it; * stands for a part of it, ** for any parts."` // a pattern of the path as the document writes it: "/repos/{owner}/**"
 }
 
 // Endpoint is an endpoint of an HTTP API that an operator wrote by hand.
 type Endpoint struct {
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
-	Method      string `json:"method,omitempty"` // default GET
+	Name        string `json:"name" manifest:"required" doc:"The name of the tool."`
+	Title       string `json:"title,omitempty" doc:"The title of the tool."`
+	Description string `json:"description,omitempty" doc:"What the tool does, for the model."`
+	Method      string `json:"method,omitempty" otherwise:"GET" doc:"The method of the request."` // default GET
 	// Path is appended to the base URL. {name} stands for a parameter: "/customers/{id}".
-	Path string `json:"path"`
+	Path string `json:"path" manifest:"required" doc:"What is appended to the base URL. {name} stands for a parameter."`
 	// Parameters by argument name. Parameters of the path may be left out.
-	Parameters map[string]Parameter `json:"parameters,omitempty"`
+	Parameters map[string]Parameter `json:"parameters,omitempty" doc:"The arguments of the tool, by name. Those of the path may be left out."`
 	// Body is the encoding of parameters in the body: json (default), form or multipart.
-	Body string `json:"body,omitempty"`
+	Body string `json:"body,omitempty" values:"json|form|multipart" otherwise:"json" doc:"How the parameters of the body are encoded."`
 	// Headers are sent with every request. They are not secret.
-	Headers map[string]string `json:"headers,omitempty"`
+	Headers map[string]string `json:"headers,omitempty" doc:"Headers of every request. They are not secret."`
 	// InputSchema replaces the schema that is made from the parameters.
-	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty" otherwise:"made from the parameters" doc:"The JSON Schema of the arguments."`
 	// OutputSchema is the schema of a JSON answer. Default: none.
-	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	OutputSchema json.RawMessage `json:"output_schema,omitempty" otherwise:"none" doc:"The JSON Schema of a JSON response."`
 }
 
 // Parameter says where an argument of an [Endpoint] goes and which values it takes.
 type Parameter struct {
 	// In is path, query, header, cookie or body. Default: path if the path has its name, otherwise query for GET, HEAD and
 	// DELETE, and body for other methods.
-	In string `json:"in,omitempty"`
+	In string `json:"in,omitempty" values:"path|query|header|cookie|body" otherwise:"path if the path has its name, otherwise query for GET, HEAD and DELETE, and body for others" doc:"Where the argument goes."`
 	// Name is the parameter's name in the API. Default: the argument's name.
-	Name        string `json:"name,omitempty"`
-	Type        string `json:"type,omitempty"` // of JSON Schema; default string
-	Description string `json:"description,omitempty"`
+	Name        string `json:"name,omitempty" otherwise:"the argument's name" doc:"The parameter's name in the API."`
+	Type        string `json:"type,omitempty" otherwise:"string" doc:"The type of the value, as in JSON Schema."` // of JSON Schema; default string
+	Description string `json:"description,omitempty" doc:"What the argument is, for the model."`
 	// Required defaults to true for path parameters and to false for others.
-	Required *bool `json:"required,omitempty"`
+	Required *bool `json:"required,omitempty" otherwise:"true in the path, otherwise false" doc:"Whether the argument must be given."`
 	// Schema replaces Type and Description.
-	Schema json.RawMessage `json:"schema,omitempty"`
+	Schema json.RawMessage `json:"schema,omitempty" doc:"The JSON Schema of the value, in place of type and description."`
 }
 
 // The types of [APIAuth].

@@ -13,8 +13,8 @@ import (
 
 // Paths are the directories and files outside its home that a program may use.
 type Paths struct {
-	Read  []string `json:"read,omitempty"`  // and run
-	Write []string `json:"write,omitempty"` // and read
+	Read  []string `json:"read,omitempty" otherwise:"none" doc:"Paths that the program may read and run."` // and run
+	Write []string `json:"write,omitempty" otherwise:"none" doc:"Paths that the program may also write."`  // and read
 }
 
 // None reports whether there are no paths.

@@ -29,11 +29,10 @@ import (
 // targets are the generated files by template, from the root of the module.
 func targets() map[string]string {
 	return map[string]string{
-		"agent.tmpl":    "runtime/agent/settings_gen.go",
-		"api.tmpl":      "runtime/api/operate/settings_gen.go",
-		"manifest.tmpl": "cmd/holdpoint/internal/manifest/settings_gen.go",
-		"cli.tmpl":      "cmd/holdpoint/internal/cli/settings_gen.go",
-		"form.tmpl":     "ui/operate/skills/settings_gen.go",
+		"agent.tmpl": "runtime/agent/settings_gen.go",
+		"api.tmpl":   "runtime/api/operate/settings_gen.go",
+		"cli.tmpl":   "cmd/holdpoint/internal/cli/settings_gen.go",
+		"form.tmpl":  "ui/operate/skills/settings_gen.go",
 	}
 }
 
@@ -229,6 +228,9 @@ func (f field) IsDuration() bool { return f.Type == "*Duration" }
 func (f field) IsEnum() bool     { return f.options["enum"] != "" }
 func (f field) IsText() bool     { return f.Type == "string" && !f.IsEnum() }
 func (f field) IsOther() bool    { return !f.IsBool() && !f.IsDuration() && f.Type != "string" }
+
+// IsPointer reports whether the spec has a pointer to a struct.
+func (f field) IsPointer() bool { return f.IsOther() && strings.HasPrefix(f.Type, "*") }
 
 // IsOptional reports whether 0s is valid.
 func (f field) IsOptional() bool { return f.options["zero"] != "" }

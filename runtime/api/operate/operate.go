@@ -90,6 +90,7 @@ func (h *Handlers) Routes() []rest.Route {
 func (h *Handlers) agentRoutes() []rest.Route {
 	return []rest.Route{
 		rest.NewRoute("apply", "POST apply", "Declare skills, agents, assignments, rules and policies", rest.Operators(), h.agents.applySpec).Takes(maxApplyBody),
+		rest.NewRoute("exportSpec", "GET export", "Get all skills, agents, assignments, rules and policies as a spec that apply takes, without secrets", rest.Operators(), h.agents.exportSpec),
 
 		rest.NewRoute("listAgents", "GET agents", "List agents by name", rest.Readers(), h.agents.listAgents),
 		rest.NewRoute("createAgent", "POST agents", "Create an agent", rest.Operators(), h.agents.createAgent).Creates(),

@@ -10,7 +10,7 @@ import (
 type applyInput struct {
 	Body struct {
 		Spec   agent.Spec `json:"spec"`
-		DryRun bool       `json:"dry_run,omitempty" doc:"Return the changes without making them."`
+		DryRun bool       `json:"dry_run,omitempty" doc:"Return the changes, or all errors, without making them."`
 	} `nameHint:"ApplyRequest"`
 }
 
@@ -20,4 +20,16 @@ func (h *agentHandlers) applySpec(ctx context.Context, input *applyInput) (*rest
 		return nil, rest.InPart("body.spec", err)
 	}
 	return rest.ListOf(changes, "", func(c agent.Change) agent.Change { return c }), nil
+}
+
+type exportOutput struct {
+	Body agent.Export `nameHint:"Export"`
+}
+
+func (h *agentHandlers) exportSpec(ctx context.Context, _ *struct{}) (*exportOutput, error) {
+	export, err := h.Agents.Export(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &exportOutput{Body: export}, nil
 }

@@ -1,6 +1,12 @@
 package cli_test
 
-import "testing"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 const declared = `skills:
   - name: files
@@ -82,11 +88,93 @@ func TestApplyErrors(t *testing.T) {
 	wantContains(t, "stderr", run(t, env, "", "apply", "-f", file).wantCode(t, 1).stderr, "not with this credential (forbidden)")
 
 	asked := len(f.asked)
-	wantContains(t, "stderr", f.run("apply", "-f", file).wantCode(t, 1).stderr, file+":5:21: skills[0].headers.X-Team.env: the variable TEAM is not set")
-	wantContains(t, "stderr", run(t, env, "skils: []\n", "apply", "-f", "-").wantCode(t, 1).stderr, `standard input:1:1: unknown key "skils"`)
 	run(t, env, "", "apply").wantCode(t, 1)
 	run(t, env, "", "apply", "-f", "/nonexistent").wantCode(t, 1)
+	run(t, env, "skills: [\n", "apply", "-f", "-").wantCode(t, 1)
 	if len(f.asked) != asked {
 		t.Errorf("asked %v", f.asked)
 	}
+
+	// With errors in the form, the server is asked for the others in a dry run. Those that follow from them are left out.
+	f.setProblem("POST /api/v1/apply", 422, `{"status":422,"code":"invalid_request","detail":"much",
+		"errors":[{"location":"body.spec.skills[0].headers.X-Team","message":"is required"},{"location":"body.spec.skills[0].url","message":"is required"}]}`)
+	got = f.run("apply", "-f", file).wantCode(t, 1)
+	if want := "holdpoint: " + file + ":2:5: skills[0].url: is required\n" + file + ":5:21: skills[0].headers.X-Team.env: the variable TEAM is not set on this machine\n"; got.stderr != want {
+		t.Errorf("got\n%s\nwant\n%s", got.stderr, want)
+	}
+	wantContains(t, "sent", f.getLastBody(), `"dry_run":true`)
+	f.setProblem("POST /api/v1/apply", 403, `{"status":403,"code":"forbidden","detail":"not with this credential"}`)
+	got = run(t, env, "skils: []\n", "apply", "-f", "-").wantCode(t, 1)
+	wantContains(t, "stderr", got.stderr, `standard input:1:1: unknown key "skils"`, "The server did not check the files: not with this credential")
+}
+
+// Files and folders count as one, and a name may be declared once.
+func TestApplyFolders(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("POST /api/v1/apply", `{"items":[{"kind":"agent","name":"a","action":"unchanged"}],"next_cursor":null}`)
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"b.yaml": "agents: [{name: b}]\n", "a.yml": "agents: [{name: a}]\n", "c.txt": "no: [", ".d.yaml": "no: [", "empty/x": "",
+	} {
+		path := filepath.Join(folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	extra := writeFile(t, "extra.yaml", "agents: [{name: c}]\n")
+	f.run("diff", "-f", folder, "-f", extra, "-f", filepath.Join(folder, "b.yaml")).wantCode(t, 0)
+	const sent = `{"dry_run":true,"spec":{"agents":[{"name":"a"},{"name":"b"},{"name":"c"}]}}`
+	if f.getLastBody() != sent {
+		t.Errorf("sent %s", f.getLastBody())
+	}
+	twice := writeFile(t, "twice.yaml", "rules: []\nagents:\n  - {wait_budget: 1s, name: b}\n")
+	got := f.run("apply", "-f", folder, "-f", twice).wantCode(t, 1)
+	wantContains(t, "stderr", got.stderr, twice+`:3:23: agents[2].name: must be a name of its own: "b" is declared at `+filepath.Join(folder, "b.yaml")+":1:11 too\n")
+	wantContains(t, "stderr", f.run("apply", "-f", filepath.Join(folder, "empty")).wantCode(t, 1).stderr, "the folder has no file that ends in .yaml or .yml")
+}
+
+// Programs that print secrets run in the folder of the file, and an error says why they failed.
+func TestApplyRunsPrograms(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("POST /api/v1/apply", `{"items":[],"next_cursor":null}`)
+	file := writeFile(t, "holdpoint.yaml", "skills:\n  - headers:\n      X-A: {exec: [sh, -c, \"cat secret && echo $0\", x]}\n      X-B: {stored: true}\n    auth_typo: 1\n")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "secret"), []byte("t0p "), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantContains(t, "stderr", f.run("apply", "-f", file).wantCode(t, 1).stderr, `:5:5: skills[0]: unknown key "auth_typo"`)
+	const sent = `{"dry_run":true,"spec":{"skills":[{"headers":{"X-A":"t0p x"}}],"stored":["skills[0].headers.X-B"]}}`
+	if f.getLastBody() != sent {
+		t.Errorf("sent %s", f.getLastBody())
+	}
+	for program, want := range map[string]string{
+		"[sh, -c, 'echo one >&2; echo two >&2; exit 3']": "sh: exit status 3: two",
+		"[there-is-no-such-program]":                     "there-is-no-such-program: exec: ",
+		"'true'":                                         "true printed nothing",
+		"[]":                                             "must be a program and its arguments",
+	} {
+		got := run(t, f.env(), "skills:\n  - headers: {X-A: {exec: "+program+"}}\n", "apply", "-f", "-").wantCode(t, 1)
+		wantContains(t, "stderr", got.stderr, "skills[0].headers.X-A.exec: "+want)
+	}
+}
+
+// Export writes the documents beside the file, and no secret.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("GET /api/v1/export", `{"documents":["shop"],"spec":{"skills":[{"name":"shop","transport":"openapi","call_timeout":"5s"}],"stored":["skills[0].headers.X-A"]}}`).
+		setAnswer("GET /api/v1/skills/shop/document", `{"openapi":"3.1.0"}`)
+	folder := filepath.Join(t.TempDir(), "out")
+	f.run("export", "-o", folder).wantCode(t, 0)
+	text, err := os.ReadFile(filepath.Join(folder, "holdpoint.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "skills:\n  - name: shop\n    transport: openapi\n    headers:\n      X-A: {stored: true}\n    call_timeout: \"5s\"\n    spec: shop.openapi.json\n"
+	if !strings.HasSuffix(string(text), want) || !strings.HasPrefix(string(text), "# Exported from http://") {
+		t.Errorf("got\n%s", text)
+	}
+	if document, err := os.ReadFile(filepath.Join(folder, "shop.openapi.json")); err != nil || string(document) != `{"openapi":"3.1.0"}` {
+		t.Errorf("%s, %v", document, err)
+	}
+	wantContains(t, "stderr", f.run("export").wantCode(t, 1).stderr, "name a folder for it with --output")
+	wantContains(t, "schema", f.run("schema").wantCode(t, 0).stdout, `"$schema": "http://json-schema.org/draft-07/schema#"`)
 }

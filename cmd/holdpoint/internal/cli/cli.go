@@ -133,7 +133,7 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 	flags.BoolVar(&e.json, "json", false, "print JSON, in the shapes of the API")
 	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, default ./holdpoint.yaml if it exists)`)
 	root.AddCommand(
-		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
+		newApplyCmd(e), newDiffCmd(e), newExportCmd(e), newSchemaCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
 		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e), newPlansCmd(e), newChangesCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newTeamsCmd(e), newAwayCmd(e), newWebhooksCmd(e), newHoldsCmd(e),

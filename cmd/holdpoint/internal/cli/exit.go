@@ -10,6 +10,7 @@ import (
 const (
 	ExitOK               = 0
 	ExitFailure          = 1 // wrong use, or any other error
+	ExitDiffers          = 2 // of diff: the server differs from the files
 	ExitToolError        = 10
 	ExitJSONRPCError     = 11
 	ExitTransport        = 12

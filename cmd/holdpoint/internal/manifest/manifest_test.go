@@ -231,13 +231,13 @@ func decode(t *testing.T, text []byte) any {
 func TestParseAliases(t *testing.T) {
 	t.Parallel()
 	parsed, err := manifest.Parse("f.yaml", []byte(`skills:
-  - &base {name: a, transport: http, url: "http://x"}
-  - *base
+  - {name: a, tools: &tools {x: {risk: high}}}
+  - {name: b, tools: *tools}
 `), options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"skills":[{"name":"a","transport":"http","url":"http://x"},{"name":"a","transport":"http","url":"http://x"}]}`
+	want := `{"skills":[{"name":"a","tools":{"x":{"risk":"high"}}},{"name":"b","tools":{"x":{"risk":"high"}}}]}`
 	if string(parsed.Spec) != want {
 		t.Errorf("got %s, want %s", parsed.Spec, want)
 	}
@@ -258,7 +258,7 @@ func TestParseErrors(t *testing.T) {
 		{"variable not set", "skills:\n  - headers:\n      X-A: {env: NOPE}\n", []string{"f.yaml:3:18: skills[0].headers.X-A.env: the variable NOPE is not set on this machine"}},
 		{"suffixed variable not set", "agents:\n  - model:\n      api_key_env: NOPE\n", []string{"f.yaml:3:20: agents[0].model.api_key_env: the variable NOPE is not set on this machine"}},
 		{"no such file", "skills:\n  - env:\n      A: {file: nope}\n", []string{"f.yaml:3:17: skills[0].env.A.file: open nope: file does not exist"}},
-		{"strange secret", "skills:\n  - env:\n      A: {vault: x}\n", []string{"f.yaml:3:10: skills[0].env.A: must be a value, {env: VARIABLE} or {file: PATH}"}},
+		{"strange secret", "skills:\n  - env:\n      A: {vault: x}\n", []string{"f.yaml:3:10: skills[0].env.A: must be a value, {env: VARIABLE}, {file: PATH}, {exec: [PROGRAM, ARGUMENT, …]} or {stored: true}"}},
 		{"env form for what is no secret", "skills:\n  - url: {env: TEAM_TOKEN}\n", []string{"f.yaml:2:10: skills[0].url: must be a single value"}},
 		{"suffix for what is no secret", "skills:\n  - url_env: TEAM_TOKEN\n", []string{`f.yaml:2:5: skills[0]: unknown key "url_env"`}},
 		{"unknown key of oauth", "skills:\n  - oauth:\n      secret: x\n", []string{`f.yaml:3:7: skills[0].oauth: unknown key "secret"`}},

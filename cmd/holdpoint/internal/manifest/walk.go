@@ -4,25 +4,57 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // walker turns nodes into values, notes their positions, and collects errors.
 type walker struct {
 	Options
+
 	file    string
 	dir     string
-	places  map[string]Place
+	torn    bool           // a part of a file is no YAML
+	offsets map[string]int // how many elements earlier files have in a list of the top
+	places  map[string]spot
+	missing map[string]bool // paths of values that have an error
 	anchors map[string]ast.Node
 	values  int
 	errors  Errors
+
+	takesStored bool
+	stored      []string // paths of secrets that the server has
 }
+
+func newWalker(options Options) *walker {
+	if options.ReadFile == nil {
+		options.ReadFile = os.ReadFile
+	}
+	return &walker{Options: options, offsets: map[string]int{}, places: map[string]spot{}, missing: map[string]bool{}}
+}
+
+// walkFile reads a file that should have a shape.
+func (w *walker) walkFile(file File, s shape) any {
+	body, wrong := parseParts(file.Name, file.Text)
+	w.torn = w.torn || len(wrong) > 0
+	w.errors = append(w.errors, wrong...)
+	if body == nil {
+		return nil
+	}
+	w.file, w.dir, w.anchors, w.values = file.Name, filepath.Dir(file.Name), map[string]ast.Node{}, 0
+	return w.walkValue(body, s, "", 0)
+}
+
+// absent stands for a member that is not in the result.
+type absent struct{}
 
 // Limits of a file after its aliases are replaced.
 const (
@@ -43,7 +75,7 @@ func (w *walker) walkValue(node ast.Node, s shape, path string, depth int) any {
 		return nil
 	}
 	if _, ok := w.places[path]; !ok {
-		w.places[path] = PlaceOf(node)
+		w.places[path] = spot{w.file, PlaceOf(node)}
 	}
 	switch n := node.(type) {
 	case *ast.AnchorNode:
@@ -101,12 +133,18 @@ func (w *walker) walkWord(node ast.Node, s shape, path string) any {
 		return found
 	}
 	if pairs := PairsOf(node); s.secret && len(pairs) == 1 {
-		key := KeyText(pairs[0])
-		if key == "env" || key == "file" {
+		switch key := KeyText(pairs[0]); key {
+		case "env", "file", "exec":
 			return w.readOutside(pairs[0].Value, key, path+"."+key)
+		case "stored":
+			if w.takesStored {
+				return w.noteStored(pairs[0].Value, path)
+			}
 		}
 	}
 	switch {
+	case s.secret && w.takesStored:
+		w.failf(node, path, "must be a value, {env: VARIABLE}, {file: PATH}, {exec: [PROGRAM, ARGUMENT, …]} or {stored: true}")
 	case s.secret:
 		w.failf(node, path, "must be a value, {env: VARIABLE} or {file: PATH}")
 	case node.Type() == ast.NullType:
@@ -115,6 +153,16 @@ func (w *walker) walkWord(node ast.Node, s shape, path string) any {
 		w.failf(node, path, "must be a single value")
 	}
 	return nil
+}
+
+// noteStored notes that a secret stays as the server has it.
+func (w *walker) noteStored(node ast.Node, path string) any {
+	if n, ok := node.(*ast.BoolNode); !ok || !n.Value {
+		w.failf(node, path+".stored", "must be true: the server keeps the value that it has")
+		return nil
+	}
+	w.stored = append(w.stored, path)
+	return absent{}
 }
 
 func (w *walker) walkDuration(node ast.Node, path string) any {
@@ -161,6 +209,10 @@ func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 		return exactNumber(node, n.Value)
 	case *ast.FloatNode:
 		return exactNumber(node, n.Value)
+	case *ast.StringNode: // the parser takes long numbers, and those with an exponent, for text
+		if n.Token.Type == token.StringType && jsonNumber.MatchString(n.Value) {
+			return json.RawMessage(n.Value)
+		}
 	}
 	found, ok := scalarText(node)
 	if _, quoted := node.(*ast.StringNode); !ok || !quoted && node.Type() != ast.LiteralType {
@@ -168,6 +220,8 @@ func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 	}
 	return found
 }
+
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
 // exactNumber returns a number as it is written, if JSON writes it likewise: 50.0 stays 50.0, and no digit is lost.
 func exactNumber(node ast.Node, value any) any {
@@ -177,8 +231,11 @@ func exactNumber(node ast.Node, value any) any {
 	return value
 }
 
-// readOutside reads a value from a variable or a file.
+// readOutside reads a value from a variable, a file or the output of a program.
 func (w *walker) readOutside(node ast.Node, from, path string) any {
+	if from == "exec" {
+		return w.runProgram(node, path)
+	}
 	name, ok := scalarText(node)
 	if !ok || name == "" {
 		w.failf(node, path, "must be the name of a variable, or of a file")
@@ -188,6 +245,7 @@ func (w *walker) readOutside(node ast.Node, from, path string) any {
 		found := w.Getenv(name)
 		if found == "" {
 			w.failf(node, path, "the variable %s is not set on this machine", name)
+			return nil
 		}
 		return found
 	}
@@ -195,10 +253,51 @@ func (w *walker) readOutside(node ast.Node, from, path string) any {
 	switch {
 	case err != nil:
 		w.failf(node, path, "%v", err)
+		return nil
 	case !utf8.Valid(content):
 		w.failf(node, path, "%s is not text", name)
+		return nil
 	}
 	return strings.TrimRight(string(content), "\r\n")
+}
+
+// runProgram reads a value from the output of a program. A server runs none for its settings.
+func (w *walker) runProgram(node ast.Node, path string) any {
+	if w.Run == nil {
+		w.failf(node, path, "must be env or file: only holdpoint apply and holdpoint diff run programs, on the machine where they are started")
+		return nil
+	}
+	var command []string
+	if text, isWord := scalarText(node); isWord {
+		command = []string{text}
+	} else if sequence, isList := node.(*ast.SequenceNode); isList {
+		for _, value := range sequence.Values {
+			text, isWord := scalarText(value)
+			if !isWord {
+				w.failf(value, path, "must be a single value")
+				return nil
+			}
+			command = append(command, text)
+		}
+	}
+	if len(command) == 0 || command[0] == "" {
+		w.failf(node, path, "must be a program and its arguments: [PROGRAM, ARGUMENT, …]")
+		return nil
+	}
+	output, err := w.Run(w.dir, command)
+	value := strings.TrimRight(string(output), "\r\n")
+	switch {
+	case err != nil:
+		w.failf(node, path, "%s: %v", command[0], err)
+		return nil
+	case value == "":
+		w.failf(node, path, "%s printed nothing", command[0])
+		return nil
+	case !utf8.ValidString(value):
+		w.failf(node, path, "the output of %s is not text", command[0])
+		return nil
+	}
+	return value
 }
 
 // maxFile limits a file that is sent as a whole, in bytes.
@@ -242,16 +341,35 @@ func (w *walker) walkList(node ast.Node, s shape, path string, depth int) any {
 		w.failf(node, path, "must be a list")
 		return nil
 	}
-	items := make([]any, len(sequence.Values))
+	items, first := make([]any, len(sequence.Values)), w.offsets[path]
 	for i, item := range sequence.Values {
-		items[i] = w.walkValue(item, *s.of, fmt.Sprintf("%s[%d]", path, i), depth+1)
+		at := fmt.Sprintf("%s[%d]", path, first+i)
+		if items[i] = w.walkValue(item, *s.of, at, depth+1); items[i] == nil && s.of.kind != free {
+			items[i], w.missing[at] = s.of.zero(), true
+		}
 	}
 	return items
 }
 
+// zero stands for an element that has an error, so that the others keep their numbers.
+func (s *shape) zero() any {
+	switch s.kind {
+	case object, dictionary:
+		return map[string]any{}
+	case list:
+		return []any{}
+	default:
+		return ""
+	}
+}
+
 func (w *walker) walkMapping(node ast.Node, s shape, path string, depth int) any {
 	if _, ok := scalarText(node); ok && s.short != "" {
-		return map[string]any{s.short: w.walkValue(node, s.fields[s.short], path, depth+1)}
+		value := w.walkValue(node, s.fields[s.short], path, depth+1)
+		if value == nil {
+			return nil
+		}
+		return map[string]any{s.short: value}
 	}
 	pairs := PairsOf(node)
 	if pairs == nil && node.Type() != ast.MappingType {
@@ -283,32 +401,48 @@ func (w *walker) walkMember(values map[string]any, pair *ast.MappingValueNode, s
 	if of.ignore {
 		return
 	}
-	if _, twice := values[name]; twice {
+	if w.torn && path == "" && pair.Value.Type() == ast.NullType { // its entries are no YAML
+		return
+	}
+	at, place := joinPath(path, name), spot{w.file, PlaceOf(pair.Key)}
+	_, twice := values[name]
+	if path != "" { // the lists of the top are joined, and a value that has an error is left out
+		_, twice = w.places[at]
+	}
+	if twice {
 		w.failf(pair.Key, path, "%q is given twice", name)
 		return
 	}
-	at := joinPath(path, name)
-	w.places[at] = PlaceOf(pair.Key)
+	w.places[at] = place
 	if of.file != "" {
 		if document, ok := w.readDocument(pair.Value, at); ok {
 			values[of.file] = document
-			w.places[joinPath(path, of.file)] = PlaceOf(pair.Key)
+			w.places[joinPath(path, of.file)] = place
 			return
 		}
 	}
+	before := len(w.errors)
+	var value any
 	if from != "" {
-		values[name] = w.readOutside(pair.Value, from, joinPath(path, key))
-		return
+		value = w.readOutside(pair.Value, from, joinPath(path, key))
+	} else {
+		value = w.walkValue(pair.Value, *of, at, depth+1)
 	}
-	values[name] = w.walkValue(pair.Value, *of, at, depth+1)
+	switch _, left := value.(absent); {
+	case left:
+	case value == nil && len(w.errors) > before:
+		w.missing[at] = true
+	default:
+		values[name] = value
+	}
 }
 
-// findField finds the field of a key. The field of a secret also has keys with the suffixes _env and _file.
-func (s shape) findField(key string) (name string, of *shape, from string, known bool) {
+// findField finds the field of a key. The field of a secret also has keys with the suffixes _env, _file and _exec.
+func (s *shape) findField(key string) (name string, of *shape, from string, known bool) {
 	if found, ok := s.fields[key]; ok {
 		return key, &found, "", true
 	}
-	for _, from := range []string{"env", "file"} {
+	for _, from := range []string{"env", "file", "exec"} {
 		name, ok := strings.CutSuffix(key, "_"+from)
 		if found := s.fields[name]; ok && found.secret {
 			return name, &found, from, true
