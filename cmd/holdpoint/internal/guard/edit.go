@@ -286,7 +286,10 @@ func Remove(m *Machine, host Host, managed bool) ([]*Edit, error) {
 			return nil, err
 		}
 	}
-	return edits, remove(recordFile(m, host, managed), false)
+	if err := remove(recordFile(m, host, managed), false); err != nil {
+		return nil, err
+	}
+	return edits, nil
 }
 
 func (g *Guard) removeJSON(old []byte) ([]byte, error) {
