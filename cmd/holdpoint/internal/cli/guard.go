@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -70,7 +71,7 @@ func hostWords() []string {
 
 // bindScope adds the flags that say whose settings a command is about.
 func bindScope(cmd *cobra.Command, o *guardOptions) {
-	cmd.Flags().StringVar(&o.scope, "scope", "", `whose settings: "machine", which users cannot change, or "user" (default machine as root, else user)`)
+	cmd.Flags().StringVar(&o.scope, "scope", "", `whose settings: "machine", which users cannot change, or "user" (default machine as root, else user; to check, both)`)
 	cmd.Flags().StringVar(&o.user, "user", "", "the user who runs the host, with the scope machine (default the one who called sudo)")
 	cmd.Flags().StringVar(&o.root, "root", "", "folder in which the machine's settings are, instead of /")
 	_ = cmd.Flags().MarkHidden("root") // for tests
@@ -157,10 +158,7 @@ func (e *Env) findGuarded(name string, o *guardOptions) (*guarded, error) {
 		}
 		g.machine.Home = found.HomeDir
 	}
-	if !filepath.IsAbs(g.machine.Home) {
-		return nil, errors.New("HOME: must be an absolute path")
-	}
-	return g, nil
+	return g, g.machine.Validate(g.managed)
 }
 
 // noteLimits says first what does not hold.
@@ -530,7 +528,7 @@ hook is gone or altered, if something else turns hooks off, or if the server doe
 			for _, one := range guards {
 				e.noteLimits(one.guarded)
 				findings := one.Canary(cmd.Context(), one.machine)
-				shown[one.Host] = append([]guard.Finding{}, findings...)
+				shown[one.Host] = append(append([]guard.Finding{}, shown[one.Host]...), findings...)
 				broken = broken || guard.IsBroken(findings)
 				if err := e.showFindings(one.Host, findings); err != nil {
 					return err
@@ -559,21 +557,32 @@ type installedGuard struct {
 
 // listGuards returns the guard of the host that was named, or of all hosts that have one.
 func (e *Env) listGuards(names []string, o *guardOptions) ([]installedGuard, error) {
-	named := len(names) > 0
-	if !named {
+	if len(names) == 0 {
 		names = hostWords()
+	}
+	scopes := []string{o.scope}
+	if o.scope == "" {
+		scopes = []string{scopeMachine, scopeUser}
 	}
 	var guards []installedGuard
 	for _, name := range names {
-		found, err := e.findGuarded(name, o)
-		if err != nil {
-			return nil, err
-		}
-		g, err := guard.ReadRecord(found.machine, found.host, found.managed)
-		if err != nil {
-			return nil, err
-		}
-		if g != nil {
+		for _, scope := range scopes {
+			of := *o
+			of.scope = scope
+			found, err := e.findGuarded(name, &of)
+			if err != nil {
+				return nil, err
+			}
+			g, err := guard.ReadRecord(found.machine, found.host, found.managed)
+			if err != nil {
+				return nil, err
+			}
+			if g == nil {
+				continue
+			}
+			if owner, err := user.LookupId(strconv.Itoa(g.Owner)); err == nil && o.user == "" {
+				found.machine.Home, found.owner = owner.HomeDir, g.Owner
+			}
 			guards = append(guards, installedGuard{found, g})
 		}
 	}
@@ -780,7 +789,7 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 	if o.interval < 100*time.Millisecond || o.interval > time.Hour {
 		return misusef("--interval %s: must be between 100ms and 1h", o.interval)
 	}
-	known := map[guard.Host]string{}
+	known := map[string]string{} // the findings by file
 	ticker := time.NewTicker(o.interval)
 	defer ticker.Stop()
 	for {
@@ -789,32 +798,33 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 		if err != nil && len(known) == 0 {
 			return err
 		}
-		present := map[guard.Host]string{}
-		for host := range known {
-			present[host] = "the guard is gone"
+		present := map[string]string{}
+		for file := range known {
+			present[file] = "  the guard is gone"
 		}
 		for _, one := range guards {
 			lines := []string{}
 			for _, finding := range one.Check(one.machine) {
 				if finding.Broken {
-					lines = append(lines, finding.String())
+					lines = append(lines, "  "+finding.String())
 				}
 			}
-			present[one.Host] = strings.Join(lines, "\n")
+			present[one.machine.File(one.Host, one.Managed)] = strings.Join(lines, "\n")
 		}
-		for host, text := range present {
-			before, seen := known[host]
-			known[host] = text
+		for _, file := range slices.Sorted(maps.Keys(present)) {
+			text := present[file]
+			before, seen := known[file]
+			known[file] = text
 			switch {
 			case text != "" && text != before:
-				if err := write(e.Stdout, Visible(fmt.Sprintf("%s: DOES NOT HOLD\n%s\n", host, text))); err != nil {
+				if err := write(e.Stdout, Visible(fmt.Sprintf("%s: DOES NOT HOLD\n%s\n", file, text))); err != nil {
 					return err
 				}
 				if o.apply {
 					return &ExitError{Code: ExitFailure}
 				}
 			case text == "" && (!seen || before != ""):
-				if err := write(e.Stdout, fmt.Sprintf("%s: holds\n", host)); err != nil {
+				if err := write(e.Stdout, fmt.Sprintf("%s: holds\n", file)); err != nil {
 					return err
 				}
 			}

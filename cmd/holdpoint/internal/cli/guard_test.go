@@ -1,11 +1,15 @@
 package cli_test
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 )
 
@@ -108,7 +112,41 @@ func TestGuardStatus(t *testing.T) {
 	got = run(t, env, "", "guard", "status", "codex", "--scope", "user").wantCode(t, 1)
 	wantContains(t, "stdout", got.stdout, "BROKEN", "the hook is gone")
 	got = run(t, env, "", "guard", "watch", "--scope", "user", "--until-broken").wantCode(t, 1)
-	wantContains(t, "stdout", got.stdout, "codex: DOES NOT HOLD", "the hook is gone")
+	wantContains(t, "stdout", got.stdout, "codex/config.toml: DOES NOT HOLD", "the hook is gone")
+}
+
+// onText is a writer that runs a function when a text is written.
+type onText struct {
+	text string
+	do   func()
+}
+
+func (o *onText) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), o.text) {
+		o.do()
+	}
+	return len(b), nil
+}
+
+// A guard that is watched and then removed by hand, with its record, is told as gone.
+func TestGuardWatch(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	run(t, env, "hp_key\n", "guard", "install", "gemini", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
+	var gone strings.Builder
+	e := &cli.Env{
+		Getenv: func(name string) string { return env[name] }, Stdin: strings.NewReader(""), Stderr: &bytes.Buffer{}, Now: time.Now,
+		Stdout: io.MultiWriter(&gone, &onText{": holds", func() {
+			if err := os.RemoveAll(filepath.Join(home, ".config")); err != nil {
+				t.Error(err)
+			}
+		}}),
+	}
+	if code := cli.Run(t.Context(), e, []string{"guard", "watch", "--scope", "user", "--until-broken", "--interval", "100ms"}); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	wantContains(t, "stdout", gone.String(), "settings.json: holds", "settings.json: DOES NOT HOLD", "the guard is gone")
 }
 
 func TestGuardRefusesBadSettings(t *testing.T) {

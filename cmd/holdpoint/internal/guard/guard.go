@@ -5,9 +5,12 @@ package guard
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -143,6 +146,24 @@ func isOurs(host Host, command string) bool {
 	return strings.Contains(strings.ToLower(command), "holdpoint") && strings.Contains(strings.ReplaceAll(command, "'", ""), " hook "+string(host))
 }
 
+// Validate refuses a machine whose settings cannot be written safely.
+func (m *Machine) Validate(managed bool) error {
+	if runtime.GOOS == "windows" {
+		return errors.New("guards are for Linux and macOS: the hook is a command for sh")
+	}
+	if !filepath.IsAbs(m.Home) {
+		return errors.New("HOME: must be an absolute path")
+	}
+	info, err := os.Stat(m.Home)
+	if err != nil || managed || os.Geteuid() != 0 {
+		return nil //nolint:nilerr // a missing home folder is made
+	}
+	if owner, _ := ownerOf(info); owner > 0 {
+		return fmt.Errorf("HOME: %s must belong to root, or run this command as its owner: links in it could lead anywhere", m.Home)
+	}
+	return nil
+}
+
 // path returns the place of a managed file.
 func (m *Machine) path(managed string) string { return filepath.Join(cmp.Or(m.Root, "/"), managed) }
 
@@ -161,6 +182,9 @@ func (m *Machine) Folder(managed bool) string {
 
 // File returns the file of the host's settings that has the hook.
 func (m *Machine) File(host Host, managed bool) string {
+	if managed && host == ClaudeCode && runtime.GOOS == "darwin" {
+		return m.path("Library/Application Support/ClaudeCode/managed-settings.json")
+	}
 	if managed {
 		return m.path(map[Host]string{
 			ClaudeCode: "etc/claude-code/managed-settings.json", Codex: "etc/codex/requirements.toml", Gemini: "etc/gemini-cli/settings.json",
@@ -228,5 +252,5 @@ func Limits(host Host, managed bool) []string {
 	if !managed {
 		limits = append(limits, "These are settings of one user. Everything that runs as this user, an approved shell command too, can change them. As root, holdpoint guard writes those of the machine.")
 	}
-	return append(limits, "An agent that may run any shell command as a user who can decide can approve itself. Keep tokens, passwords and browsers of reviewers away from the agent's user.")
+	return append([]string{"An agent that may run any shell command as a user who can decide can approve itself. Keep tokens, passwords and browsers of reviewers away from the agent's user."}, limits...)
 }

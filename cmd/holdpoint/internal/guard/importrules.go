@@ -71,7 +71,10 @@ func (im *Importer) add(source string, effect rule.Effect, tools []string, when 
 		Skills: []string{im.Skill}, Tools: tools, When: when, Effect: effect,
 	}
 	if effect == rule.Deny {
-		spec.Message = "The permissions of this machine refuse this call."
+		spec.Message = "The permissions of this machine refuse this call. A path must be written without .., . and //."
+		if !strings.Contains(when, "args.file_path") {
+			spec.Message = "The permissions of this machine refuse this call."
+		}
 	}
 	im.result.Rules = append(im.result.Rules, ImportedRule{Spec: spec, Source: source})
 }
@@ -175,6 +178,8 @@ func (im *Importer) importDomain(source string, effect rule.Effect, name string)
 		if effect != rule.Allow {
 			when += " || domain(args.url) == " + quoteCEL(below[1:])
 		}
+	} else if effect != rule.Allow {
+		when += " || domain(args.url).endsWith(" + quoteCEL("."+name) + ")"
 	}
 	im.add(source, effect, []string{"WebFetch"}, when)
 }

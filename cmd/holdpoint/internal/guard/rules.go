@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 //go:embed rules/*.yaml
@@ -30,6 +32,9 @@ func StarterRules(host Host, skill string, projects []string) (string, error) {
 	text, err := starterFiles.ReadFile("rules/" + string(host) + ".yaml")
 	if err != nil {
 		return "", fmt.Errorf("starter rules of %s: %w", host, err)
+	}
+	if !plain.IsName(skill) {
+		return "", fmt.Errorf("skill %q: %s", skill, plain.NameForm)
 	}
 	for _, project := range projects {
 		if !path.IsAbs(project) || path.Clean(project) != project || project == "/" {

@@ -227,9 +227,14 @@ func (f *jsonFile) flag(path ...string) (value, found bool) {
 	return value || err != nil, found
 }
 
+// managedDropIns is the pattern of the files that Claude Code adds to its managed settings.
+func (m *Machine) managedDropIns() string {
+	return filepath.Join(filepath.Dir(m.File(ClaudeCode, true)), "managed-settings.d", "*.json")
+}
+
 func (c *checker) checkClaudeCode() {
 	own := c.m.File(ClaudeCode, c.Managed)
-	managed, _ := filepath.Glob(c.m.path("etc/claude-code/managed-settings.d/*.json"))
+	managed, _ := filepath.Glob(c.m.managedDropIns())
 	managed = append(managed, c.m.File(ClaudeCode, true))
 	users := []string{c.m.File(ClaudeCode, false), filepath.Join(c.m.Work, ".claude", "settings.json"), filepath.Join(c.m.Work, ".claude", "settings.local.json")}
 	for i, path := range append(slices.Clone(managed), users...) {
@@ -501,7 +506,7 @@ func (g *Guard) Files(m *Machine) []string {
 	files := []string{m.File(g.Host, g.Managed), recordFile(m, g.Host, g.Managed), g.KeyFile, g.Program}
 	switch g.Host {
 	case ClaudeCode:
-		more, _ := filepath.Glob(m.path("etc/claude-code/managed-settings.d/*.json"))
+		more, _ := filepath.Glob(m.managedDropIns())
 		files = append(files, more...)
 		files = append(files, m.File(ClaudeCode, true), m.File(ClaudeCode, false), filepath.Join(m.Work, ".claude", "settings.json"), filepath.Join(m.Work, ".claude", "settings.local.json"))
 	case Codex:
