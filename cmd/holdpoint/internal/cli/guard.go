@@ -789,44 +789,36 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 	if o.interval < 100*time.Millisecond || o.interval > time.Hour {
 		return misusef("--interval %s: must be between 100ms and 1h", o.interval)
 	}
-	known := map[string]string{} // the findings by file
+	known := map[string]string{} // what is broken, by file
 	ticker := time.NewTicker(o.interval)
 	defer ticker.Stop()
 	for {
-		// A guard whose record is gone does not hold either, so the ones that were seen are remembered.
 		guards, err := e.listGuards(nil, o)
 		if err != nil && len(known) == 0 {
 			return err
 		}
 		present := map[string]string{}
-		for file := range known {
+		for file := range known { // also of a guard whose record is gone
 			present[file] = "  the guard is gone"
 		}
 		for _, one := range guards {
-			lines := []string{}
-			for _, finding := range one.Check(one.machine) {
-				if finding.Broken {
-					lines = append(lines, "  "+finding.String())
-				}
-			}
-			present[one.machine.File(one.Host, one.Managed)] = strings.Join(lines, "\n")
+			present[one.machine.File(one.Host, one.Managed)] = one.listBroken()
 		}
 		for _, file := range slices.Sorted(maps.Keys(present)) {
-			text := present[file]
 			before, seen := known[file]
-			known[file] = text
-			switch {
-			case text != "" && text != before:
-				if err := write(e.Stdout, Visible(fmt.Sprintf("%s: DOES NOT HOLD\n%s\n", file, text))); err != nil {
-					return err
-				}
-				if o.apply {
-					return &ExitError{Code: ExitFailure}
-				}
-			case text == "" && (!seen || before != ""):
-				if err := write(e.Stdout, fmt.Sprintf("%s: holds\n", file)); err != nil {
-					return err
-				}
+			known[file] = present[file]
+			if seen && before == present[file] {
+				continue
+			}
+			state := "holds\n"
+			if present[file] != "" {
+				state = "DOES NOT HOLD\n" + present[file] + "\n"
+			}
+			if err := write(e.Stdout, Visible(file+": "+state)); err != nil {
+				return err
+			}
+			if present[file] != "" && o.apply {
+				return &ExitError{Code: ExitFailure}
 			}
 		}
 		select {
@@ -835,4 +827,15 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// listBroken returns a line for everything that is broken; "" if the guard holds.
+func (g *installedGuard) listBroken() string {
+	var lines []string
+	for _, finding := range g.Check(g.machine) {
+		if finding.Broken {
+			lines = append(lines, "  "+finding.String())
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -21,7 +21,7 @@ func guardHome(t *testing.T, script string) (home, program string) {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil { //nolint:gosec // G306: a program
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return home, program
@@ -101,7 +101,7 @@ func TestGuardStatus(t *testing.T) {
 	run(t, env, "hp_key\n", "guard", "install", "codex", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
 	got := run(t, env, "", "guard", "status", "--scope", "user", "--json").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, `{"codex":[{"broken":false`, "no hook is trusted yet")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'connection refused' >&2\nexit 2\n"), 0o755); err != nil { //nolint:gosec // G306: a program
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'connection refused' >&2\nexit 2\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 1)

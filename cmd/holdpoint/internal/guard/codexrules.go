@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ func (im *Importer) Codex(file string, text []byte) error {
 		}
 		source := fmt.Sprintf("%s:%d: %s", file, line, name)
 		if name != "prefix_rule" {
-			im.note(source, "left out: only prefix_rule can be said")
+			im.notef(source, "left out: only prefix_rule can be said")
 			continue
 		}
 		im.importPrefixRule(source, arguments)
@@ -38,12 +39,12 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 	decision, _ := arguments["decision"].(string)
 	effect, ok := map[string]rule.Effect{"": rule.Allow, "allow": rule.Allow, "prompt": rule.Park, "forbidden": rule.Deny}[decision]
 	if _, given := arguments["decision"]; !ok || given && decision == "" {
-		im.note(source, "left out: decision must be allow, prompt or forbidden")
+		im.notef(source, "left out: decision must be allow, prompt or forbidden")
 		return
 	}
 	pattern, _ := arguments["pattern"].([]any)
 	if len(pattern) == 0 {
-		im.note(source, "left out: pattern must be a list of words")
+		im.notef(source, "left out: pattern must be a list of words")
 		return
 	}
 	commands := [][]string{nil}
@@ -56,13 +57,13 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 			for _, one := range element {
 				word, ok := one.(string)
 				if !ok {
-					im.note(source, "left out: pattern must be words, or lists of words")
+					im.notef(source, "left out: pattern must be words, or lists of words")
 					return
 				}
 				words = append(words, word)
 			}
 		default:
-			im.note(source, "left out: pattern must be words, or lists of words")
+			im.notef(source, "left out: pattern must be words, or lists of words")
 			return
 		}
 		var longer [][]string
@@ -72,14 +73,14 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 			}
 		}
 		if commands = longer; len(commands) > 100 {
-			im.note(source, "left out: must stand for at most 100 commands")
+			im.notef(source, "left out: must stand for at most 100 commands")
 			return
 		}
 	}
 	for _, command := range commands {
 		said := source + " " + strings.Join(command, " ")
 		if effect == rule.Allow && strings.Contains(strings.Join(command, ""), "*") {
-			im.note(said, "left out: must have no *") // a literal one
+			im.notef(said, "left out: must have no *") // a literal one
 			continue
 		}
 		im.addCommand(said, effect, "Bash", append(command, "*"))
@@ -95,13 +96,13 @@ type starlark struct {
 
 func (p *starlark) skipSpace() {
 	for p.at < len(p.text) {
-		switch c := p.text[p.at]; {
-		case c == '\n':
+		switch p.text[p.at] {
+		case '\n':
 			p.line++
 			p.at++
-		case c == ' ' || c == '\t' || c == '\r':
+		case ' ', '\t', '\r':
 			p.at++
-		case c == '#':
+		case '#':
 			for p.at < len(p.text) && p.text[p.at] != '\n' {
 				p.at++
 			}
@@ -135,7 +136,7 @@ func (p *starlark) readArguments() (map[string]any, error) {
 	for !p.take(')') {
 		name := p.readName()
 		if name == "" || !p.take('=') {
-			return nil, fmt.Errorf("arguments must be written as name=value")
+			return nil, errors.New("arguments must be written as name=value")
 		}
 		if _, ok := arguments[name]; ok {
 			return nil, fmt.Errorf("%s: must be given once", name)
@@ -159,7 +160,7 @@ func (p *starlark) readValue(depth int) (any, error) {
 	p.skipSpace()
 	switch {
 	case depth > 10 || p.at >= len(p.text):
-		return nil, fmt.Errorf("must be a text, or a list of texts")
+		return nil, errors.New("must be a text, or a list of texts")
 	case p.text[p.at] == '"' || p.text[p.at] == '\'':
 		return p.readText()
 	case p.take('['):
@@ -174,12 +175,12 @@ func (p *starlark) readValue(depth int) (any, error) {
 				if p.take(']') {
 					return list, nil
 				}
-				return nil, fmt.Errorf("must be a list that ends with ]")
+				return nil, errors.New("must be a list that ends with ]")
 			}
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("must be a text, or a list of texts")
+	return nil, errors.New("must be a text, or a list of texts")
 }
 
 // readText reads a text in quotes, without the triple ones.
@@ -190,11 +191,11 @@ func (p *starlark) readText() (string, error) {
 		case '\\':
 			end++
 		case '\n':
-			return "", fmt.Errorf("a text must end on its line")
+			return "", errors.New("a text must end on its line")
 		case quote:
 			inner := p.text[p.at+1 : end]
 			if inner == "" && end+1 < len(p.text) && p.text[end+1] == quote {
-				return "", fmt.Errorf("must be a text in single or double quotes, not three")
+				return "", errors.New("must be a text in single or double quotes, not three")
 			}
 			p.at = end + 1
 			if quote == '\'' {
@@ -202,10 +203,10 @@ func (p *starlark) readText() (string, error) {
 			}
 			text, err := strconv.Unquote(`"` + inner + `"`)
 			if err != nil {
-				return "", fmt.Errorf("a text has an escape that is not known")
+				return "", errors.New("a text has an escape that is not known")
 			}
 			return text, nil
 		}
 	}
-	return "", fmt.Errorf("a text must end with its quote")
+	return "", errors.New("a text must end with its quote")
 }

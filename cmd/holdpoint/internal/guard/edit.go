@@ -55,14 +55,16 @@ func (g *Guard) hostHooks() hostHooks {
 		report := map[string]any{"command": after, "timeout": afterTimeout}
 		return hostHooks{flat: true, command: "command", head: version, entries: []hookEntry{
 			{"preToolUse", map[string]any{"command": before, "timeout": Timeout, "failClosed": true}},
-			{"postToolUse", report}, {"postToolUseFailure", report},
+			{"postToolUse", report},
+			{"postToolUseFailure", report},
 		}}
 	case ClaudeCode, Codex, OpenCode:
 	}
 	report := map[string]any{"type": "command", "command": after, "timeout": afterTimeout}
 	return hostHooks{command: "command", entries: []hookEntry{
 		{"PreToolUse", map[string]any{"type": "command", "command": before, "timeout": Timeout, "onFailure": "block"}},
-		{"PostToolUse", report}, {"PostToolUseFailure", report},
+		{"PostToolUse", report},
+		{"PostToolUseFailure", report},
 	}}
 }
 

@@ -64,8 +64,8 @@ func (e *Edit) Write() error {
 		return nil
 	}
 	target := e.Path
-	if real, err := filepath.EvalSymlinks(target); err == nil {
-		target = real
+	if linked, err := filepath.EvalSymlinks(target); err == nil {
+		target = linked
 	}
 	present, err := readFile(target)
 	if err != nil {
@@ -143,7 +143,7 @@ func syncFolder(folder string) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close() //nolint:errcheck // only read
+	defer dir.Close()
 	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !strings.Contains(err.Error(), "invalid argument") {
 		return err
 	}

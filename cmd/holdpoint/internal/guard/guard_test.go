@@ -45,13 +45,13 @@ func (w *world) must(err error) {
 // setProgram replaces the program with a script.
 func (w *world) setProgram(script string) {
 	w.Helper()
-	w.must(os.WriteFile(w.program, []byte("#!/bin/sh\n"+script+"\n"), 0o755)) //nolint:gosec // G306: a program
+	w.must(os.WriteFile(w.program, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 }
 
 func (w *world) write(path, text string) {
 	w.Helper()
 	w.must(os.MkdirAll(filepath.Dir(path), 0o755))
-	w.must(os.WriteFile(path, []byte(text), 0o640)) //nolint:gosec // G306: modes are kept
+	w.must(os.WriteFile(path, []byte(text), 0o640))
 }
 
 func (w *world) read(path string) string {

@@ -57,7 +57,7 @@ func (im *Importer) Result() *Imported {
 // hiddenSource marks rules that only matter beside rules that allow commands.
 const hiddenSource = " (elsewhere in a command)"
 
-func (im *Importer) note(source, format string, args ...any) {
+func (im *Importer) notef(source, format string, args ...any) {
 	im.result.Notes = append(im.result.Notes, source+": "+fmt.Sprintf(format, args...))
 }
 
@@ -105,10 +105,10 @@ func (im *Importer) ClaudeCode(file string, text []byte) error {
 		}
 	}
 	if permissions.DefaultMode != "" && permissions.DefaultMode != "default" {
-		im.note(file+": defaultMode "+permissions.DefaultMode, "left out: rules decide about calls, and a mode about sessions")
+		im.notef(file+": defaultMode "+permissions.DefaultMode, "left out: rules decide about calls, and a mode about sessions")
 	}
 	for _, folder := range permissions.AdditionalDirectories {
-		im.note(file+": additionalDirectories "+folder, "left out: name it with --project if its files may be read")
+		im.notef(file+": additionalDirectories "+folder, "left out: name it with --project if its files may be read")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (im *Importer) importPermission(file, root string, effect rule.Effect, text
 	source := file + ": " + text
 	parts := permissionForm.FindStringSubmatch(text)
 	if parts == nil {
-		im.note(source, "left out: must be a tool, or a tool and a pattern in parentheses")
+		im.notef(source, "left out: must be a tool, or a tool and a pattern in parentheses")
 		return
 	}
 	tool, pattern := parts[1], parts[2]
@@ -127,7 +127,7 @@ func (im *Importer) importPermission(file, root string, effect rule.Effect, text
 	switch {
 	case strings.HasPrefix(tool, "mcp__"):
 		if strings.Contains(text, "(") {
-			im.note(source, "left out: the pattern of a tool of MCP is not known")
+			im.notef(source, "left out: the pattern of a tool of MCP is not known")
 			return
 		}
 		names := []string{tool}
@@ -136,15 +136,15 @@ func (im *Importer) importPermission(file, root string, effect rule.Effect, text
 		}
 		im.add(source, effect, names, "")
 	case tool == "Bash" && (bare || pattern == ":*") && effect == rule.Allow:
-		im.note(source, "left out: it would allow every command")
+		im.notef(source, "left out: it would allow every command")
 	case tool == "Bash" && !bare && pattern != ":*":
 		im.importCommand(source, effect, pattern)
 	case strings.Contains(tool, "*"):
-		im.note(source, "left out: must be the name of one tool")
+		im.notef(source, "left out: must be the name of one tool")
 	case bare && (tool == "Edit" || tool == "Write") && effect == rule.Allow:
-		im.note(source, "left out: it would allow edits of every file. Name folders, such as Edit(./src/**)")
+		im.notef(source, "left out: it would allow edits of every file. Name folders, such as Edit(./src/**)")
 	case bare && tool == "Read" && effect == rule.Allow:
-		im.note(source, "left out: it would allow every file of the machine. Name folders, such as Read(./**)")
+		im.notef(source, "left out: it would allow every file of the machine. Name folders, such as Read(./**)")
 	case bare:
 		im.add(source, effect, toolsOf(tool), "")
 	case tool == "Read" || tool == "Edit" || tool == "Write":
@@ -152,7 +152,7 @@ func (im *Importer) importPermission(file, root string, effect rule.Effect, text
 	case tool == "WebFetch" && strings.HasPrefix(pattern, "domain:"):
 		im.importDomain(source, effect, strings.ToLower(strings.TrimPrefix(pattern, "domain:")))
 	default:
-		im.note(source, "left out: the pattern cannot be said as a condition")
+		im.notef(source, "left out: the pattern cannot be said as a condition")
 	}
 }
 
@@ -169,7 +169,7 @@ var domainForm = regexp.MustCompile(`^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*$`)
 
 func (im *Importer) importDomain(source string, effect rule.Effect, name string) {
 	if !domainForm.MatchString(name) {
-		im.note(source, "left out: must be a domain, or *. and a domain")
+		im.notef(source, "left out: must be a domain, or *. and a domain")
 		return
 	}
 	when := "domain(args.url) == " + quoteCEL(name)
@@ -214,7 +214,7 @@ func (im *Importer) addCommand(source string, effect rule.Effect, tool string, w
 	if effect == rule.Allow {
 		expression, problem := allowedCommand(words)
 		if problem != "" {
-			im.note(source, "left out: %s", problem)
+			im.notef(source, "left out: %s", problem)
 			return
 		}
 		im.add(source, effect, []string{tool}, "args.command.matches("+quoteCEL(expression)+")")
@@ -281,7 +281,7 @@ func (im *Importer) importPath(source, file, root string, effect rule.Effect, to
 	rest := pattern
 	switch {
 	case strings.HasPrefix(pattern, "!"):
-		im.note(source, "left out: exceptions cannot be said")
+		im.notef(source, "left out: exceptions cannot be said")
 		return
 	case strings.HasPrefix(pattern, "//"):
 		bases, rest = []string{""}, pattern[1:]
@@ -290,7 +290,7 @@ func (im *Importer) importPath(source, file, root string, effect rule.Effect, to
 	case strings.HasPrefix(pattern, "/"):
 		if path.Dir(file) == path.Join(im.Home, ".claude") { // of a user's file, Claude Code's versions differ
 			if effect == rule.Allow {
-				im.note(source, "left out: a path with one slash is relative, to folders that differ between versions. Write // for an absolute path")
+				im.notef(source, "left out: a path with one slash is relative, to folders that differ between versions. Write // for an absolute path")
 				return
 			}
 			bases = append(slices.Clone(im.Projects), path.Dir(file))
@@ -304,7 +304,7 @@ func (im *Importer) importPath(source, file, root string, effect rule.Effect, to
 		anywhere = !strings.Contains(strings.TrimSuffix(pattern, "/**"), "/")
 	}
 	if strings.Contains(rest, "..") || strings.ContainsAny(rest, `\{}"`) {
-		im.note(source, "left out: must have no .., braces and escapes")
+		im.notef(source, "left out: must have no .., braces and escapes")
 		if effect != rule.Allow {
 			im.result.Notes[len(im.result.Notes)-1] += ". This was a refusal: write a rule for it"
 		}
@@ -349,7 +349,7 @@ func globExpression(pattern string) string {
 // allowPath lets files pass whose text says certainly where they are.
 func (im *Importer) allowPath(source string, tools, bases []string, expression string, anywhere, edits bool) {
 	if len(bases) == 0 {
-		im.note(source, "left out: it is relative to the project. Name it with --project")
+		im.notef(source, "left out: it is relative to the project. Name it with --project")
 		return
 	}
 	var alternatives []string

@@ -127,14 +127,24 @@ func (f *jsonFile) decode(v any, path ...string) (bool, error) {
 
 // makeValue writes a value as JSON that is indented for a depth.
 func (f *jsonFile) makeValue(v any, depth int) hujson.Value {
+	made, err := hujson.Parse(encodeJSON(v, strings.Repeat(f.indent, depth), f.indent))
+	if err != nil {
+		panic(err) // it was just written
+	}
+	made.BeforeExtra, made.AfterExtra = nil, nil
+	return made
+}
+
+// encodeJSON writes a value that has only maps, lists, texts and numbers.
+func encodeJSON(v any, prefix, indent string) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent(strings.Repeat(f.indent, depth), f.indent)
-	_ = encoder.Encode(v) // values are maps and texts
-	made, _ := hujson.Parse(bytes.TrimSpace(b.Bytes()))
-	made.BeforeExtra, made.AfterExtra = nil, nil
-	return made
+	encoder.SetIndent(prefix, indent)
+	if err := encoder.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // put sets the value at a path. It makes the objects above it.
@@ -209,7 +219,7 @@ func (f *jsonFile) place(before hujson.Extra, n int, after *hujson.Extra, depth 
 	if i := bytes.LastIndexByte(before, '\n'); i >= 0 && len(bytes.TrimSpace(before[i:])) == 0 {
 		line = string(before[i:])
 	}
-	comments, _ := splitComments(*after)
+	comments := findComments(*after)
 	if i := bytes.LastIndexByte(*after, '\n'); i < 0 {
 		*after = hujson.Extra("\n" + strings.Repeat(f.indent, depth-1))
 	} else if comments != "" {
@@ -218,16 +228,16 @@ func (f *jsonFile) place(before hujson.Extra, n int, after *hujson.Extra, depth 
 	return hujson.Extra(comments + line)
 }
 
-// splitComments splits white space into the part with comments, and the last line.
-func splitComments(extra hujson.Extra) (comments, rest string) {
+// findComments returns the part of white space with comments, without the last line.
+func findComments(extra hujson.Extra) string {
 	i := max(bytes.LastIndexByte(extra, '\n'), 0)
-	if i == 0 && len(bytes.TrimSpace(extra)) > 0 {
-		return string(extra), ""
+	switch {
+	case i == 0 && len(bytes.TrimSpace(extra)) > 0:
+		return string(extra)
+	case len(bytes.TrimSpace(extra[:i])) == 0:
+		return ""
 	}
-	if len(bytes.TrimSpace(extra[:i])) == 0 {
-		return "", string(extra)
-	}
-	return string(extra[:i]), string(extra[i:])
+	return string(extra[:i])
 }
 
 // remove takes out the member at a path, and then each object above it that is empty.
@@ -242,7 +252,7 @@ func (f *jsonFile) remove(path ...string) {
 			return
 		}
 		if i := indexMember(object, path[n-1]); i >= 0 {
-			comments, _ := splitComments(object.Members[i].Name.BeforeExtra)
+			comments := findComments(object.Members[i].Name.BeforeExtra)
 			object.Members = append(object.Members[:i], object.Members[i+1:]...)
 			next := &object.AfterExtra
 			if i < len(object.Members) {
@@ -275,8 +285,7 @@ func (f *jsonFile) removeElements(matches func(json.RawMessage) bool, path ...st
 		bare := element.Clone()
 		bare.Minimize()
 		if matches(bare.Pack()) {
-			more, _ := splitComments(element.BeforeExtra)
-			comments += more
+			comments += findComments(element.BeforeExtra)
 			continue
 		}
 		element.BeforeExtra = append(hujson.Extra(comments), element.BeforeExtra...)

@@ -18,7 +18,7 @@ var starterFiles embed.FS
 const RulesVersion = 1
 
 // secretFiles is a pattern of the names of files that often hold secrets.
-const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?)$|(^|/)(\.ssh|\.aws|\.gnupg|\.git)(/|$)`
+const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?)$|(^|/)(\.ssh|\.aws|\.gnupg|\.git)(/|$)` //nolint:gosec // G101: names of files
 
 // relativePatterns is a pattern of the patterns of file names that stay below the folder in which they are looked for: without .., a root, a
 // drive, a home folder or an alternative that could become one of them.

@@ -47,7 +47,7 @@ type checker struct {
 	command string
 }
 
-func (c *checker) report(broken bool, file, format string, args ...any) {
+func (c *checker) reportf(broken bool, file, format string, args ...any) {
 	c.findings = append(c.findings, Finding{broken, file, fmt.Sprintf(format, args...)})
 }
 
@@ -61,7 +61,7 @@ func (g *Guard) Check(m *Machine) []Finding {
 
 func (c *checker) checkFiles() {
 	if err := c.CheckProgram(); err != nil {
-		c.report(true, "", "%v", err)
+		c.reportf(true, "", "%v", err)
 	}
 	c.checkKey()
 	c.checkHook()
@@ -77,10 +77,10 @@ func (c *checker) checkFiles() {
 	case OpenCode:
 		for _, variable := range []string{"OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION"} {
 			if c.m.Getenv(variable) != "" {
-				c.report(false, "", "%s is set: OpenCode may read other files", variable)
+				c.reportf(false, "", "%s is set: OpenCode may read other files", variable)
 			}
 		}
-		c.report(false, "", "OpenCode runs tools without the plugin when it is started with --pure")
+		c.reportf(false, "", "OpenCode runs tools without the plugin when it is started with --pure")
 	case Cursor:
 	}
 }
@@ -89,13 +89,13 @@ func (c *checker) checkKey() {
 	info, err := os.Stat(c.KeyFile)
 	switch {
 	case err != nil:
-		c.report(true, c.KeyFile, "the key of agent %s cannot be read, so every call is refused: %v", c.Agent, err)
+		c.reportf(true, c.KeyFile, "the key of agent %s cannot be read, so every call is refused: %v", c.Agent, err)
 	case info.Mode().Perm()&0o077 != 0:
-		c.report(true, c.KeyFile, "must be readable by its owner only, and has mode %04o", info.Mode().Perm())
+		c.reportf(true, c.KeyFile, "must be readable by its owner only, and has mode %04o", info.Mode().Perm())
 	}
 	if err == nil && c.Owner >= 0 {
 		if owner, _ := ownerOf(info); owner >= 0 && owner != c.Owner {
-			c.report(true, c.KeyFile, "must belong to user id %d, and belongs to %d: the hook cannot read it, and refuses every call", c.Owner, owner)
+			c.reportf(true, c.KeyFile, "must belong to user id %d, and belongs to %d: the hook cannot read it, and refuses every call", c.Owner, owner)
 		}
 	}
 }
@@ -105,28 +105,28 @@ func (c *checker) checkHook() {
 	path := c.m.File(c.Host, c.Managed)
 	text, err := readFile(path)
 	if err != nil {
-		c.report(true, path, "%v", err)
+		c.reportf(true, path, "%v", err)
 		return
 	}
 	if text == nil {
-		c.report(true, path, "the hook is gone: the file does not exist")
+		c.reportf(true, path, "the hook is gone: the file does not exist")
 		return
 	}
 	switch c.Host {
 	case OpenCode:
 		if !bytes.HasPrefix(text, []byte(pluginMark)) {
-			c.report(true, path, "the hook is gone: this is another plugin")
+			c.reportf(true, path, "the hook is gone: this is another plugin")
 			return
 		}
 		words, _ := json.Marshal(c.pluginWords()) // texts
 		if !bytes.Contains(text, bytes.TrimPrefix(words, []byte("["))) {
-			c.report(true, path, "the hook is altered: it does not run %s", c.Program)
+			c.reportf(true, path, "the hook is altered: it does not run %s", c.Program)
 		}
 		c.command = c.Command()
 	case Codex:
 		values, err := readTOML(text)
 		if err != nil {
-			c.report(true, path, "%v", err)
+			c.reportf(true, path, "%v", err)
 			return
 		}
 		c.compare(path, findTOMLHooks(values, "PreToolUse"), "command",
@@ -135,13 +135,13 @@ func (c *checker) checkHook() {
 		hooks := c.hostHooks()
 		file, err := parseJSON(text, hooks.comments)
 		if err != nil {
-			c.report(true, path, "%v", err)
+			c.reportf(true, path, "%v", err)
 			return
 		}
 		entry := hooks.entries[0]
 		var list []json.RawMessage
 		if _, err := file.decode(&list, "hooks", entry.event); err != nil {
-			c.report(true, path, "hooks.%s: must be a list", entry.event)
+			c.reportf(true, path, "hooks.%s: must be a list", entry.event)
 			return
 		}
 		var present []map[string]any
@@ -179,26 +179,26 @@ func (c *checker) compare(path string, present []map[string]any, name string, wa
 			continue
 		}
 		if c.command != "" {
-			c.report(true, path, "the hook is there twice: each call is asked twice. Install the guard again")
+			c.reportf(true, path, "the hook is there twice: each call is asked twice. Install the guard again")
 			continue
 		}
 		c.command = command
 		for member, value := range want {
 			if !isSame(hook[member], value) {
-				c.report(true, path, "the hook is altered: %s must be %v, and is %v", member, value, hook[member])
+				c.reportf(true, path, "the hook is altered: %s must be %v, and is %v", member, value, hook[member])
 			}
 		}
 		for member := range hook {
 			if _, ok := want[member]; !ok {
-				c.report(true, path, "the hook is altered: it must have no %s, and has %v", member, hook[member])
+				c.reportf(true, path, "the hook is altered: it must have no %s, and has %v", member, hook[member])
 			}
 		}
 	}
 	if c.command == "" {
-		c.report(true, path, "the hook is gone")
+		c.reportf(true, path, "the hook is gone")
 	}
 	if others > 0 {
-		c.report(false, path, "there are %d other hooks for the same event: one that answers with changed arguments changes them after Holdpoint saw them", others)
+		c.reportf(false, path, "there are %d other hooks for the same event: one that answers with changed arguments changes them after Holdpoint saw them", others)
 	}
 }
 
@@ -214,7 +214,7 @@ func (c *checker) readSettings(path string, comments bool) *jsonFile {
 			return file
 		}
 	}
-	c.report(path == c.m.File(c.Host, c.Managed), path, "cannot be read: %v", err)
+	c.reportf(path == c.m.File(c.Host, c.Managed), path, "cannot be read: %v", err)
 	return nil
 }
 
@@ -244,13 +244,13 @@ func (c *checker) checkClaudeCode() {
 		}
 		isManaged := i < len(managed)
 		if off, _ := file.flag("disableAllHooks"); off {
-			c.report(isManaged || !c.Managed, path, "disableAllHooks turns hooks off; managed hooks survive it in the settings of users and projects")
+			c.reportf(isManaged || !c.Managed, path, "disableAllHooks turns hooks off; managed hooks survive it in the settings of users and projects")
 		}
 		for _, problem := range file.checkClaudeCode() {
-			c.report(path == own || isManaged, path, "%s: one invalid value turns off all hooks of a user's file, and a managed file with one stops Claude Code from starting", problem)
+			c.reportf(path == own || isManaged, path, "%s: one invalid value turns off all hooks of a user's file, and a managed file with one stops Claude Code from starting", problem)
 		}
 		if only, _ := file.flag("allowManagedHooksOnly"); only && isManaged && !c.Managed {
-			c.report(true, path, "allowManagedHooksOnly turns off the hooks of users: install the guard as root")
+			c.reportf(true, path, "allowManagedHooksOnly turns off the hooks of users: install the guard as root")
 		}
 	}
 	if c.Managed {
@@ -260,16 +260,16 @@ func (c *checker) checkClaudeCode() {
 			_, _ = file.decode(&minimum, minimumSetting) // a value of another type is none
 		}
 		if compareVersions(minimum, minimumClaudeCode) < 0 {
-			c.report(true, own, "%s must be at least %s: older versions run tools when a hook fails, and start without managed hooks", minimumSetting, minimumClaudeCode)
+			c.reportf(true, own, "%s must be at least %s: older versions run tools when a hook fails, and start without managed hooks", minimumSetting, minimumClaudeCode)
 		}
 		return
 	}
 	for _, variable := range []string{"CLAUDE_CODE_SIMPLE", "CLAUDE_CONFIG_DIR"} {
 		if c.m.Getenv(variable) != "" {
-			c.report(variable == "CLAUDE_CODE_SIMPLE", "", "%s is set: Claude Code starts without the hooks of the user's usual settings", variable)
+			c.reportf(variable == "CLAUDE_CODE_SIMPLE", "", "%s is set: Claude Code starts without the hooks of the user's usual settings", variable)
 		}
 	}
-	c.report(false, "", "claude --settings, --setting-sources, --bare and --safe-mode start it without this hook, and the agent can change the file while it runs")
+	c.reportf(false, "", "claude --settings, --setting-sources, --bare and --safe-mode start it without this hook, and the agent can change the file while it runs")
 }
 
 // checkClaudeCode returns what is invalid among the settings whose form is known.
@@ -336,35 +336,35 @@ func (c *checker) checkCodex() {
 	hooks, _ := values["hooks"].(map[string]any)
 	if c.Managed {
 		if values["allow_managed_hooks_only"] != true {
-			c.report(true, path, "allow_managed_hooks_only must be true: a hook of a user could change arguments")
+			c.reportf(true, path, "allow_managed_hooks_only must be true: a hook of a user could change arguments")
 		}
 		if features["hooks"] != true {
-			c.report(true, path, "features.hooks must be true: else codex --disable hooks turns the hook off")
+			c.reportf(true, path, "features.hooks must be true: else codex --disable hooks turns the hook off")
 		}
 		if features["unified_exec"] != false {
-			c.report(true, path, "features.unified_exec must be false: write_stdin fires no hook")
+			c.reportf(true, path, "features.unified_exec must be false: write_stdin fires no hook")
 		}
 		folder, _ := hooks["managed_dir"].(string)
 		if info, err := os.Stat(folder); folder == "" || err != nil || !info.IsDir() {
-			c.report(true, path, "hooks.managed_dir must be a folder that exists")
+			c.reportf(true, path, "hooks.managed_dir must be a folder that exists")
 		}
 		return
 	}
 	for _, name := range []string{"hooks", "codex_hooks"} {
 		if features[name] == false {
-			c.report(true, path, "features.%s turns hooks off", name)
+			c.reportf(true, path, "features.%s turns hooks off", name)
 		}
 	}
 	if required, err := readFile(c.m.File(Codex, true)); err == nil && required != nil {
 		if values, err := readTOML(required); err == nil && values["allow_managed_hooks_only"] == true {
-			c.report(true, c.m.File(Codex, true), "allow_managed_hooks_only turns off the hooks of users: install the guard as root")
+			c.reportf(true, c.m.File(Codex, true), "allow_managed_hooks_only turns off the hooks of users: install the guard as root")
 		}
 	}
 	if c.m.Getenv("CODEX_HOME") != "" {
-		c.report(false, "", "CODEX_HOME is set: without it Codex reads another file")
+		c.reportf(false, "", "CODEX_HOME is set: without it Codex reads another file")
 	}
 	if state, _ := hooks["state"].(map[string]any); len(state) == 0 {
-		c.report(false, path, "no hook is trusted yet, so Codex skips it silently: open codex and run /hooks")
+		c.reportf(false, path, "no hook is trusted yet, so Codex skips it silently: open codex and run /hooks")
 	}
 }
 
@@ -379,27 +379,27 @@ func (c *checker) checkGemini() {
 		}
 		for _, name := range [][]string{{"hooksConfig", "enabled"}, {"tools", "enableHooks"}} {
 			if on, found := file.flag(name...); found && !on {
-				c.report(true, path, "%s turns hooks off", strings.Join(name, "."))
+				c.reportf(true, path, "%s turns hooks off", strings.Join(name, "."))
 			}
 		}
 		for _, name := range [][]string{{"hooksConfig", "disabled"}, {"hooks", "disabled"}} {
 			var disabled []string
 			if _, err := file.decode(&disabled, name...); err != nil {
-				c.report(true, path, "%s must be a list of texts", strings.Join(name, "."))
+				c.reportf(true, path, "%s must be a list of texts", strings.Join(name, "."))
 			}
 			for _, one := range disabled {
 				if one == "holdpoint" || isOurs(Gemini, one) {
-					c.report(true, path, "%s turns the hook off", strings.Join(name, "."))
+					c.reportf(true, path, "%s turns the hook off", strings.Join(name, "."))
 				}
 			}
 		}
 	}
 	if other := c.m.Getenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH"); other != "" && c.Managed {
-		c.report(true, "", "GEMINI_CLI_SYSTEM_SETTINGS_PATH is set: Gemini reads %s and not %s", other, system)
+		c.reportf(true, "", "GEMINI_CLI_SYSTEM_SETTINGS_PATH is set: Gemini reads %s and not %s", other, system)
 	}
 	text, err := readFile(c.m.policyFile())
 	if c.Policy && (err != nil || !strings.Contains(string(text), policyMark)) {
-		c.report(true, c.m.policyFile(), "the file of policies is gone, so Gemini has its own shell and write tools again")
+		c.reportf(true, c.m.policyFile(), "the file of policies is gone, so Gemini has its own shell and write tools again")
 	}
 }
 
@@ -413,12 +413,12 @@ func (c *checker) checkCopilot() {
 	} {
 		if file := c.readSettings(path, true); file != nil {
 			if off, _ := file.flag("disableAllHooks"); off {
-				c.report(true, path, "disableAllHooks turns hooks off")
+				c.reportf(true, path, "disableAllHooks turns hooks off")
 			}
 		}
 	}
 	if c.m.Getenv("COPILOT_HOME") != "" {
-		c.report(false, "", "COPILOT_HOME is set: without it Copilot reads another file")
+		c.reportf(false, "", "COPILOT_HOME is set: without it Copilot reads another file")
 	}
 }
 
@@ -447,8 +447,7 @@ func (g *Guard) Canary(ctx context.Context, m *Machine) []Finding {
 		shell = "bash"
 	}
 	command := exec.CommandContext(ctx, shell, "-c", c.command) //nolint:gosec // G204: the hook is a command for a shell
-	message, _ := json.Marshal(g.canaryMessage(m.Work))         // texts
-	command.Stdin, command.Dir = bytes.NewReader(message), m.Work
+	command.Stdin, command.Dir = bytes.NewReader(encodeJSON(g.canaryMessage(m.Work), "", "")), m.Work
 	command.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -457,15 +456,15 @@ func (g *Guard) Canary(ctx context.Context, m *Machine) []Finding {
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		c.report(true, "", "the canary was not refused within %s: the server does not answer, or has no rule for it. `holdpoint guard rules %s` prints the rule", canaryWait, g.Host)
+		c.reportf(true, "", "the canary was not refused within %s: the server does not answer, or has no rule for it. `holdpoint guard rules %s` prints the rule", canaryWait, g.Host)
 	case err == nil:
-		c.report(true, "", "the canary passed: the hook allows calls that a rule denies. It said: %s", strings.TrimSpace(stdout.String()))
+		c.reportf(true, "", "the canary passed: the hook allows calls that a rule denies. It said: %s", strings.TrimSpace(stdout.String()))
 	case !errors.As(err, &exit):
-		c.report(true, "", "the hook could not be run: %v", err)
+		c.reportf(true, "", "the hook could not be run: %v", err)
 	case exit.ExitCode() != 2:
-		c.report(true, "", "the hook ended with %d, and only 2 refuses a call in every host: %s", exit.ExitCode(), said)
+		c.reportf(true, "", "the hook ended with %d, and only 2 refuses a call in every host: %s", exit.ExitCode(), said)
 	case !strings.Contains(said, CanaryMessage) || !strings.Contains(stdout.String(), CanaryMessage):
-		c.report(true, "", "the hook refuses every call, because it cannot ask the server: %s", said)
+		c.reportf(true, "", "the hook refuses every call, because it cannot ask the server: %s", said)
 	}
 	return c.findings
 }
@@ -488,8 +487,8 @@ func (g *Guard) canaryCall() (tool string, arguments map[string]any) {
 func (g *Guard) canaryMessage(folder string) map[string]any {
 	tool, arguments := g.canaryCall()
 	if g.Host == Copilot {
-		text, _ := json.Marshal(arguments) // texts
-		return map[string]any{"sessionId": "guard", "timestamp": time.Now().UnixMilli(), "cwd": folder, "toolName": tool, "toolArgs": string(text)}
+		text := string(encodeJSON(arguments, "", ""))
+		return map[string]any{"sessionId": "guard", "timestamp": time.Now().UnixMilli(), "cwd": folder, "toolName": tool, "toolArgs": text}
 	}
 	event := map[Host]string{Gemini: "BeforeTool", OpenCode: "before", Cursor: "preToolUse"}[g.Host]
 	if event == "" {

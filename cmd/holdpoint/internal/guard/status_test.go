@@ -120,8 +120,8 @@ func TestCheckKeyAndProgram(t *testing.T) {
 	w := newWorld(t)
 	g := w.guard(guard.ClaudeCode, true)
 	w.install(g)
-	w.must(os.Chmod(g.KeyFile, 0o644)) //nolint:gosec // G302: wrong on purpose
-	w.must(os.Chmod(w.program, 0o777)) //nolint:gosec // G302: wrong on purpose
+	w.must(os.Chmod(g.KeyFile, 0o644))
+	w.must(os.Chmod(w.program, 0o777))
 	findings := g.Check(w.Machine)
 	wantFinding(t, findings, true, "must be readable by its owner only, and has mode 0644")
 	wantFinding(t, findings, true, "must belong to root and be writable by root alone")

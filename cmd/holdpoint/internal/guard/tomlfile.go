@@ -38,8 +38,7 @@ type tomlHook struct {
 func readTOML(text []byte) (map[string]any, error) {
 	values := map[string]any{}
 	if err := toml.Unmarshal(text, &values); err != nil {
-		var at *toml.DecodeError
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, column := at.Position()
 			return nil, fmt.Errorf("line %d, column %d: %s", line, column, strings.TrimPrefix(at.Error(), "toml: "))
 		}
