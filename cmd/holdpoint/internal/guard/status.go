@@ -118,8 +118,8 @@ func (c *checker) checkHook() {
 			c.reportf(true, path, "the hook is gone: this is another plugin")
 			return
 		}
-		words, _ := json.Marshal(c.pluginWords()) // texts
-		if !bytes.Contains(text, bytes.TrimPrefix(words, []byte("["))) {
+		words := strings.TrimPrefix(string(encodeJSON(c.pluginWords(), "", "")), "[")
+		if !strings.Contains(string(text), words) {
 			c.reportf(true, path, "the hook is altered: it does not run %s", c.Program)
 		}
 		c.command = c.Command()
