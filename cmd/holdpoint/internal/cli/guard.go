@@ -530,7 +530,7 @@ hook is gone or altered, if something else turns hooks off, or if the server doe
 				findings := one.Canary(cmd.Context(), one.machine)
 				shown[one.Host] = append(append([]guard.Finding{}, shown[one.Host]...), findings...)
 				broken = broken || guard.IsBroken(findings)
-				if err := e.showFindings(one.Host, findings); err != nil {
+				if err := e.showFindings(&one, findings); err != nil {
 					return err
 				}
 			}
@@ -592,7 +592,7 @@ func (e *Env) listGuards(names []string, o *guardOptions) ([]installedGuard, err
 	return guards, nil
 }
 
-func (e *Env) showFindings(host guard.Host, findings []guard.Finding) error {
+func (e *Env) showFindings(one *installedGuard, findings []guard.Finding) error {
 	if e.json {
 		return nil
 	}
@@ -601,7 +601,7 @@ func (e *Env) showFindings(host guard.Host, findings []guard.Finding) error {
 	if guard.IsBroken(findings) {
 		state = "DOES NOT HOLD"
 	}
-	fmt.Fprintf(&b, "%s: %s\n", host, state)
+	fmt.Fprintf(&b, "%s (%s): %s\n", one.Host, one.machine.File(one.Host, one.Managed), state)
 	for _, finding := range findings {
 		fmt.Fprintf(&b, "  %s\n", finding)
 	}

@@ -86,7 +86,7 @@ func TestGuardInstall(t *testing.T) {
 	got = run(t, env, "", "guard", "show", "claude-code", "--scope", "user").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, program+" hook claude-code --url "+f.URL+" --agent laptop", "version 1")
 	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 0)
-	wantContains(t, "stdout", got.stdout, "claude-code: works")
+	wantContains(t, "stdout", got.stdout, ".claude/settings.json): works")
 	got = run(t, env, "", "guard", "remove", "claude-code", "--scope", "user").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, "Removed "+home+"/.claude/settings.json")
 	got = run(t, env, "", "guard", "status", "claude-code", "--scope", "user").wantCode(t, 1)
@@ -105,7 +105,7 @@ func TestGuardStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 1)
-	wantContains(t, "stdout", got.stdout, "codex: DOES NOT HOLD", "BROKEN: the hook refuses every call, because it cannot ask the server: connection refused")
+	wantContains(t, "stdout", got.stdout, "codex (", "): DOES NOT HOLD", "BROKEN: the hook refuses every call, because it cannot ask the server: connection refused")
 	if err := os.Remove(filepath.Join(home, ".codex/config.toml")); err != nil {
 		t.Fatal(err)
 	}
@@ -200,4 +200,28 @@ func TestGuardRulesAndImport(t *testing.T) {
 	wantContains(t, "stderr", got.stderr, "Bash: left out: it would allow every command")
 	run(t, env, "", "guard", "import", "claude-code", settings, "--apply").wantCode(t, 0)
 	wantContains(t, "the request", f.getLastBody(), `"effect":"allow"`, `git status`)
+}
+
+// The test passes only if the server's refusal reaches the model of the host itself.
+func TestGuardTestStartsTheHost(t *testing.T) {
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	run(t, env, "hp_key\n", "guard", "install", "claude-code", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
+	host := filepath.Join(filepath.Dir(program), "claude")
+	t.Setenv("PATH", filepath.Dir(program)+":"+os.Getenv("PATH"))
+	for script, want := range map[string]string{
+		`case "$2" in *"` + guard.CanaryText + `"*) echo '{"tool_result":"` + guard.CanaryMessage + `"}';; esac`: "",
+		"echo done":                  "the server's refusal did not reach its model",
+		"echo not signed in; exit 1": "exit status 1",
+	} {
+		if err := os.WriteFile(host, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		code := 0
+		if want != "" {
+			code = 1
+		}
+		got := run(t, env, "", "guard", "test", "claude-code", "--scope", "user").wantCode(t, code)
+		wantContains(t, "stderr", got.stderr, want)
+	}
 }

@@ -247,7 +247,7 @@ func Limits(host Host, managed bool) []string {
 			"Run opencode without its own shell and edit tools, and offer the work as tools of Holdpoint, or in a container whose command line is fixed.",
 		}
 	case Cursor:
-		limits = []string{"Cursor's hooks are set up by its documentation; they were not tried. Run `holdpoint guard test cursor` for the steps to try one call."}
+		limits = []string{"Cursor's hooks are set up by its documentation; they were not tried. Try one call: holdpoint guard test cursor"}
 	}
 	if !managed {
 		limits = append(limits, "These are settings of one user. Everything that runs as this user, an approved shell command too, can change them. As root, holdpoint guard writes those of the machine.")

@@ -357,7 +357,15 @@ func (c *checker) checkCodex() {
 	}
 	if required, err := readFile(c.m.File(Codex, true)); err == nil && required != nil {
 		if values, err := readTOML(required); err == nil && values["allow_managed_hooks_only"] == true {
-			c.reportf(true, c.m.File(Codex, true), "allow_managed_hooks_only turns off the hooks of users: install the guard as root")
+			managed := slices.ContainsFunc(findTOMLHooks(values, "PreToolUse"), func(hook map[string]any) bool {
+				command, _ := hook["command"].(string)
+				return isOurs(Codex, command)
+			})
+			advice := "install the guard as root"
+			if managed {
+				advice = "the machine's guard counts, so remove this one"
+			}
+			c.reportf(!managed, c.m.File(Codex, true), "allow_managed_hooks_only turns off the hooks of users: %s", advice)
 		}
 	}
 	if c.m.Getenv("CODEX_HOME") != "" {
