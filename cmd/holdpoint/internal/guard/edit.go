@@ -148,7 +148,11 @@ func (g *Guard) Install(ctx context.Context, m *Machine) ([]*Edit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	edits := []*Edit{edit}
+	record, err := g.editRecord(m)
+	if err != nil {
+		return nil, err
+	}
+	edits := []*Edit{record, edit} // in this order: without the hook, status says that it is gone
 	if g.Host == Gemini && g.Managed {
 		policy, err := g.editPolicy(m)
 		if err != nil {
@@ -156,11 +160,7 @@ func (g *Guard) Install(ctx context.Context, m *Machine) ([]*Edit, error) {
 		}
 		edits = append(edits, policy)
 	}
-	record, err := g.editRecord(m)
-	if err != nil {
-		return nil, err
-	}
-	return append(edits, record), nil
+	return edits, nil
 }
 
 func (g *Guard) installJSON(old []byte) ([]byte, error) {
@@ -193,6 +193,11 @@ func (g *Guard) installJSON(old []byte) ([]byte, error) {
 		file.removeElements(hooks.isOurs(g.Host), list...)
 		if err := file.add(hooks.element(entry), list...); err != nil {
 			return nil, err
+		}
+	}
+	if g.Host == ClaudeCode {
+		if problems := file.checkClaudeCode(); len(problems) > 0 {
+			return nil, fmt.Errorf("%s: with an invalid value, Claude Code drops all hooks of the file, or does not start", strings.Join(problems, "; "))
 		}
 	}
 	text := file.text()

@@ -45,7 +45,7 @@ func (e *Edit) Diff() string {
 	return udiff.Unified(from, to, string(e.Old), string(e.New))
 }
 
-// readFile reads a file and follows no link that someone else could change. A missing file is nil.
+// readFile reads a file. A missing one is nil.
 func readFile(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

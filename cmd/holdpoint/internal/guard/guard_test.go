@@ -276,6 +276,8 @@ func TestInstallRefuses(t *testing.T) {
 		{guard.ClaudeCode, false, `{"a": 1,}`, "must have no comments and no comma"},
 		{guard.ClaudeCode, false, `{"a": 1`, "unexpected EOF"},
 		{guard.ClaudeCode, false, `{"hooks": {}, "hooks": {}}`, `must have the name "hooks" once`},
+		{guard.ClaudeCode, false, `{"env": {"A": 1}}`, "env must be texts by name"},
+		{guard.ClaudeCode, false, `{"hooks": {"Stop": [{"hooks": [{"type": "comand"}]}]}}`, "hooks.Stop[0].hooks[0].type must be command"},
 		{guard.ClaudeCode, false, `[]`, "must be a JSON object"},
 		{guard.ClaudeCode, false, `{"hooks": []}`, "hooks"},
 		{guard.ClaudeCode, false, `{"hooks": {"PreToolUse": {}}}`, "hooks.PreToolUse: must be a list"},

@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/approval/rule"
@@ -394,11 +395,21 @@ func (im *Importer) refusePath(source string, effect rule.Effect, tools, bases [
 // hiddenSearch marks the rule for searches.
 const hiddenSearch = " (searches could read it)"
 
+// onLine makes a comment of a text from a file that anyone may have written.
+func onLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
 // YAML writes the rules as the section rules of holdpoint.yaml.
 func (im *Imported) YAML() string {
 	var b strings.Builder
 	for _, note := range im.Notes {
-		b.WriteString("# " + strings.ReplaceAll(note, "\n", " ") + "\n")
+		b.WriteString("# " + onLine(note) + "\n")
 	}
 	b.WriteString("rules:")
 	if len(im.Rules) == 0 {
@@ -406,7 +417,7 @@ func (im *Imported) YAML() string {
 	}
 	b.WriteString("\n")
 	for _, r := range im.Rules {
-		fmt.Fprintf(&b, "  # %s\n  - name: %s\n    skills: [%s]\n", strings.ReplaceAll(r.Source, "\n", " "), r.Name, quoteYAML(r.Skills[0]))
+		fmt.Fprintf(&b, "  # %s\n  - name: %s\n    skills: [%s]\n", onLine(r.Source), r.Name, quoteYAML(r.Skills[0]))
 		tools := make([]string, len(r.Tools))
 		for i, tool := range r.Tools {
 			tools[i] = quoteYAML(tool)

@@ -1,7 +1,7 @@
 package guard_test
 
 import (
-	"strconv"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -19,7 +19,12 @@ func importClaude(t *testing.T, file, text string) (*book, *guard.Imported) {
 	return readBook(t, imported.YAML()), imported
 }
 
-func bash(command string) string { return `{"command":` + strconv.Quote(command) + `}` }
+func bash(command string) string { return `{"command":` + quoteJSON(command) + `}` }
+
+func quoteJSON(text string) string {
+	quoted, _ := json.Marshal(text)
+	return string(quoted)
+}
 
 func TestImportClaudeCode(t *testing.T) {
 	t.Parallel()
@@ -103,7 +108,7 @@ func TestImportedCommandsAreSingle(t *testing.T) {
 		"\"$(rm x)\"", "\"`rm x`\"", "$HOME", "${x}", "\\\nrm x", "'a\nb'", "'a", "\"a", "(rm x)", "{ rm x; }", "a\x00b", "\"a\\\"; rm x; \\\"\"", "a'b'c", "!!", "\t;x", "2>&1",
 	} {
 		for _, command := range []string{"npm run test " + tail, "npm run test" + tail, "git log " + tail, "go vet " + tail + " ./..."} {
-			if got := b.judge("cc", "Bash", `{"command":`+strconv.QuoteToASCII(command)+`}`); got != "park" && !strings.Contains(command, "\x00") {
+			if got := b.judge("cc", "Bash", bash(command)); got != "park" {
 				t.Errorf("%q is %s", command, got)
 			}
 		}
@@ -120,7 +125,7 @@ func TestImportLeavesOut(t *testing.T) {
 		"Read(../x/**)": "must have no ..", "Read({a,b}/**)": "braces", "Read(!x)": "exceptions", "WebFetch(example.com)": "cannot be said", "WebFetch(domain:ex*mple.com)": "must be a domain",
 		"Task(Explore)": "cannot be said", "mcp__a__b(x)": "not known", "Foo(": "must be a tool", "Ba*": "one tool",
 	} {
-		b, imported := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": [`+strconv.Quote(permission)+`]}}`)
+		b, imported := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": [`+quoteJSON(permission)+`]}}`)
 		if len(b.Rules) > 0 || len(imported.Notes) != 1 || !strings.Contains(imported.Notes[0], want) {
 			t.Errorf("%s: rules %v, notes %q, want %q", permission, imported.Rules, imported.Notes, want)
 		}
@@ -135,6 +140,23 @@ func TestImportLeavesOut(t *testing.T) {
 	importer := &guard.Importer{Skill: "cc", Home: "/home/me"}
 	if err := importer.ClaudeCode("/x/.claude/settings.json", []byte(`{"permissions": {"allow": "Bash"}}`)); err == nil {
 		t.Error("a list that is a text is taken")
+	}
+}
+
+// What a file says is shown as a comment, and never more.
+func TestImportedYAMLIsOneRule(t *testing.T) {
+	t.Parallel()
+	for _, permission := range []string{"Bash(a\nrules: [])", "Bash(it's 'a' # x)", "Bash(\x1b[2J)", "Bash(a\u2028b)", "Foo\n- name: x", "Bash(\"x\": {y})"} {
+		b, imported := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": [`+quoteJSON(permission)+`]}}`)
+		if len(b.Rules)+len(imported.Notes) != 1 || strings.ContainsAny(imported.YAML(), "\x1b\u2028") {
+			t.Errorf("%q: %v, %v\n%s", permission, b.Rules, imported.Notes, imported.YAML())
+		}
+		if len(b.Rules) == 1 {
+			command := strings.TrimSuffix(strings.TrimPrefix(permission, "Bash("), ")")
+			if got := b.judge("cc", "Bash", bash(command)); got != "allow" {
+				t.Errorf("%q is %s", command, got)
+			}
+		}
 	}
 }
 
