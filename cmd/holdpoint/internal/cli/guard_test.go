@@ -98,21 +98,21 @@ func TestGuardStatus(t *testing.T) {
 	t.Parallel()
 	home, program := guardHome(t, canaryRefused)
 	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
-	run(t, env, "hp_key\n", "guard", "install", "codex", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
+	run(t, env, "hp_key\n", "guard", "install", "copilot", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
 	got := run(t, env, "", "guard", "status", "--scope", "user", "--json").wantCode(t, 0)
-	wantContains(t, "stdout", got.stdout, `{"codex":[{"broken":false`, "no hook is trusted yet")
+	wantContains(t, "stdout", got.stdout, `{"copilot":[]}`)
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'connection refused' >&2\nexit 2\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 1)
-	wantContains(t, "stdout", got.stdout, "codex (", "): DOES NOT HOLD", "BROKEN: the hook refuses every call, because it cannot ask the server: connection refused")
-	if err := os.Remove(filepath.Join(home, ".codex/config.toml")); err != nil {
+	wantContains(t, "stdout", got.stdout, "copilot (", "): DOES NOT HOLD", "BROKEN: the hook refuses every call, because it cannot ask the server: connection refused")
+	if err := os.Remove(filepath.Join(home, ".copilot/hooks/holdpoint.json")); err != nil {
 		t.Fatal(err)
 	}
-	got = run(t, env, "", "guard", "status", "codex", "--scope", "user").wantCode(t, 1)
+	got = run(t, env, "", "guard", "status", "copilot", "--scope", "user").wantCode(t, 1)
 	wantContains(t, "stdout", got.stdout, "BROKEN", "the hook is gone")
 	got = run(t, env, "", "guard", "watch", "--scope", "user", "--until-broken").wantCode(t, 1)
-	wantContains(t, "stdout", got.stdout, "codex/config.toml: DOES NOT HOLD", "the hook is gone")
+	wantContains(t, "stdout", got.stdout, "hooks/holdpoint.json: DOES NOT HOLD", "the hook is gone")
 }
 
 // onText is a writer that runs a function when a text is written.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,6 +169,11 @@ func TestCommandHidesTheEnvironment(t *testing.T) {
 	}
 }
 
+// isBroken is [guard.IsBroken], but a hook of a user that Codex does not trust yet is not broken.
+func isBroken(findings []guard.Finding) bool {
+	return guard.IsBroken(slices.DeleteFunc(slices.Clone(findings), func(f guard.Finding) bool { return strings.Contains(f.Text, "no hook is trusted yet") }))
+}
+
 func allScopes(t *testing.T, run func(t *testing.T, host guard.Host, managed bool)) {
 	t.Helper()
 	for _, host := range guard.Hosts() {
@@ -187,7 +193,7 @@ func TestInstallAndRemove(t *testing.T) {
 		w := newWorld(t)
 		g := w.guard(host, managed)
 		w.install(g)
-		if findings := g.Check(w.Machine); guard.IsBroken(findings) {
+		if findings := g.Check(w.Machine); isBroken(findings) {
 			t.Errorf("after the installation: %v\n%s", findings, w.read(w.File(host, managed)))
 		}
 		again := *g
@@ -199,7 +205,7 @@ func TestInstallAndRemove(t *testing.T) {
 			}
 		}
 		w.remove(host, managed)
-		if findings := g.Check(w.Machine); !guard.IsBroken(findings) {
+		if findings := g.Check(w.Machine); !isBroken(findings) {
 			t.Error("nothing is broken after the hook was removed")
 		}
 		left := 0
@@ -238,7 +244,7 @@ func TestInstallKeepsTheRest(t *testing.T) {
 		g := w.guard(host, managed)
 		w.install(g)
 		installed := w.read(path)
-		if findings := g.Check(w.Machine); guard.IsBroken(findings) {
+		if findings := g.Check(w.Machine); isBroken(findings) {
 			t.Errorf("after the installation: %v\n%s", findings, installed)
 		}
 		for line := range strings.SplitSeq(strings.NewReplacer("{", "\n", "}", "\n", ",", "\n", "[", "\n", "]", "\n").Replace(text), "\n") {

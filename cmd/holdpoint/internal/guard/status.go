@@ -372,7 +372,7 @@ func (c *checker) checkCodex() {
 		c.reportf(false, "", "CODEX_HOME is set: without it Codex reads another file")
 	}
 	if state, _ := hooks["state"].(map[string]any); len(state) == 0 {
-		c.reportf(false, path, "no hook is trusted yet, so Codex skips it silently: open codex and run /hooks")
+		c.reportf(true, path, "no hook is trusted yet, so Codex skips it silently and runs tools: open codex and run /hooks")
 	}
 }
 

@@ -83,7 +83,7 @@ func TestCheckFindsWhatTurnsHooksOff(t *testing.T) {
 		{guard.Codex, user, replace("[[hooks.PreToolUse]]", "[features]\nhooks = false\n[[hooks.PreToolUse]]"), true, "features.hooks turns hooks off"},
 		{guard.Codex, user, replace("[[hooks.PreToolUse]]", "[[hooks.PreToolUse]]\nmatcher = \"Edit\""), true, "it must have no matcher"},
 		{guard.Codex, user, write(root("etc/codex/requirements.toml"), "allow_managed_hooks_only = true"), true, "install the guard as root"},
-		{guard.Codex, user, func(*world, string) {}, false, "no hook is trusted yet"},
+		{guard.Codex, user, func(*world, string) {}, true, "no hook is trusted yet"},
 		{guard.Gemini, machine, write(home(".gemini/settings.json"), `{"hooksConfig": {"disabled": ["holdpoint"]}}`), true, "hooksConfig.disabled turns the hook off"},
 		{guard.Gemini, machine, write(project(".gemini/settings.json"), `{"hooksConfig": {"enabled": false}}`), true, "hooksConfig.enabled turns hooks off"},
 		{guard.Gemini, machine, setenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "/dev/null"), true, "Gemini reads /dev/null"},
@@ -102,13 +102,13 @@ func TestCheckFindsWhatTurnsHooksOff(t *testing.T) {
 			c.do(w, w.File(c.host, c.managed))
 			findings := g.Check(w.Machine)
 			if c.want == "" {
-				if guard.IsBroken(findings) {
+				if isBroken(findings) {
 					t.Errorf("broken: %v", findings)
 				}
 				return
 			}
 			wantFinding(t, findings, c.broken, c.want)
-			if !c.broken && guard.IsBroken(findings) {
+			if !c.broken && isBroken(findings) {
 				t.Errorf("broken: %v", findings)
 			}
 		})
@@ -153,7 +153,7 @@ func TestCanary(t *testing.T) {
 				wantFinding(t, findings, true, c.want)
 				continue
 			}
-			if guard.IsBroken(findings) {
+			if isBroken(findings) {
 				t.Errorf("%s: %v", host, findings)
 			}
 			var message map[string]any
