@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,10 +22,18 @@ func guardHome(t *testing.T, script string) (home, program string) {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+	writeProgram(t, program, script)
+	return home, program
+}
+
+// writeProgram writes a script. A process that is forked meanwhile would keep the file open, and it could not be run.
+func writeProgram(t *testing.T, path, script string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return home, program
 }
 
 const canaryRefused = `cat >/dev/null; echo '{"reason":"` + guard.CanaryMessage + `"}'; echo '` + guard.CanaryMessage + `' >&2; exit 2`
@@ -101,9 +110,7 @@ func TestGuardStatus(t *testing.T) {
 	run(t, env, "hp_key\n", "guard", "install", "copilot", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
 	got := run(t, env, "", "guard", "status", "--scope", "user", "--json").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, `{"copilot":[]}`)
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'connection refused' >&2\nexit 2\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, program, "echo 'connection refused' >&2\nexit 2")
 	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 1)
 	wantContains(t, "stdout", got.stdout, "copilot (", "): DOES NOT HOLD", "BROKEN: the hook refuses every call, because it cannot ask the server: connection refused")
 	if err := os.Remove(filepath.Join(home, ".copilot/hooks/holdpoint.json")); err != nil {
@@ -214,9 +221,7 @@ func TestGuardTestStartsTheHost(t *testing.T) {
 		"echo done":                  "the server's refusal did not reach its model",
 		"echo not signed in; exit 1": "exit status 1",
 	} {
-		if err := os.WriteFile(host, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, host, script)
 		code := 0
 		if want != "" {
 			code = 1

@@ -132,7 +132,9 @@ func (g *Guard) Install(ctx context.Context, m *Machine) ([]*Edit, error) {
 		var settings []tomlSetting
 		if g.Managed {
 			settings = []tomlSetting{
-				{"", "allow_managed_hooks_only", true}, {"features", "hooks", true}, {"features", "unified_exec", false},
+				{"", "allow_managed_hooks_only", true},
+				{"features", "hooks", true},
+				{"features", "unified_exec", false},
 				{"hooks", "managed_dir", m.Folder(true)},
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
@@ -46,6 +47,8 @@ func (w *world) must(err error) {
 // setProgram replaces the program with a script.
 func (w *world) setProgram(script string) {
 	w.Helper()
+	syscall.ForkLock.RLock() // a process that is forked now would keep the file open, and it could not be run
+	defer syscall.ForkLock.RUnlock()
 	w.must(os.WriteFile(w.program, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 }
 
