@@ -137,7 +137,7 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
 		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e), newPlansCmd(e), newChangesCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newTeamsCmd(e), newAwayCmd(e), newWebhooksCmd(e), newHoldsCmd(e),
-		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
+		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newGuardCmd(e), newVersionCmd(e),
 	)
 	e.deriveArguments(root)
 	return root

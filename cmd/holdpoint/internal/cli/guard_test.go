@@ -1,0 +1,232 @@
+package cli_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
+)
+
+// guardHome makes a home folder and a program that stands in for holdpoint.
+func guardHome(t *testing.T, script string) (home, program string) {
+	t.Helper()
+	dir := t.TempDir()
+	home, program = filepath.Join(dir, "home"), filepath.Join(dir, "holdpoint")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeProgram(t, program, script)
+	return home, program
+}
+
+// writeProgram writes a script. A process that is forked meanwhile would keep the file open, and it could not be run.
+func writeProgram(t *testing.T, path, script string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const canaryRefused = `cat >/dev/null; echo '{"reason":"` + guard.CanaryMessage + `"}'; echo '` + guard.CanaryMessage + `' >&2; exit 2`
+
+// One command sets up the server and the host. The operator's token is stored nowhere.
+func TestGuardInstall(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	f := newFake(t).setAnswer("GET /api/v1/assignments", `{"items":[]}`).setAnswer("POST /api/v1/assignments", `{"agent":"laptop","skill":"claude-code"}`).
+		setAnswer("POST /api/v1/skills", `{}`).setAnswer("POST /api/v1/agents", `{}`).setAnswer("POST /api/v1/apply", `{"items":[]}`).
+		setAnswer("GET /api/v1/rules", `{"items":[{"name":"guard-claude-code-read"}]}`).
+		setAnswer("POST /api/v1/agents/laptop/keys", `{"agent":"laptop","id":"k1","key":"hp_agentkey"}`)
+	env := f.env()
+	env["HOME"] = home
+	args := []string{"guard", "claude-code", "--scope", "user", "--agent", "laptop", "--program", program, "--project", "/src/app"}
+	got := run(t, env, "", append(args, "--dry-run")...).wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "+++ b"+home+"/.claude/settings.json", `+  "hooks": {`, "(a key, mode 0400; not shown)")
+	wantContains(t, "stderr", got.stderr, "These are settings of one user", "can approve itself", "Would create skill claude-code", "Would create rule guard-claude-code-glob")
+	if _, err := os.Stat(filepath.Join(home, ".claude")); err == nil {
+		t.Error("a dry run wrote files")
+	}
+	for _, asked := range f.asked {
+		if strings.HasPrefix(asked, "POST") && asked != "POST /api/v1/apply" {
+			t.Errorf("a dry run sent %s", asked)
+		}
+	}
+	got = run(t, env, "", args...).wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "Wrote "+home+"/.claude/settings.json")
+	wantContains(t, "stderr", got.stderr, "Created skill claude-code", "Created agent laptop", "Assigned skill claude-code to agent laptop", "Created a key")
+	bodies := strings.Join(f.bodies, "\n")
+	wantContains(t, "the requests", bodies, `"transport":"gate"`, `"host":"claude-code"`, `guard-claude-code-canary`, `/src/app`)
+	if strings.Contains(bodies, "guard-claude-code-read") {
+		t.Error("a rule that exists was replaced")
+	}
+	key, err := os.ReadFile(filepath.Join(home, ".config/holdpoint/guard/claude-code.key"))
+	if err != nil || string(key) != "hp_agentkey\n" {
+		t.Errorf("the key is %q, %v", key, err)
+	}
+	err = filepath.Walk(home, func(path string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			text, _ := os.ReadFile(path)
+			if strings.Contains(string(text), "t0ken") {
+				t.Errorf("%s has the operator's token", path)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Again: nothing changes, and no second key is made.
+	f.asked = nil
+	got = run(t, env, "", args...).wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "Nothing to change.")
+	if strings.Contains(strings.Join(f.asked, "\n"), "keys") {
+		t.Errorf("asked %v", f.asked)
+	}
+	delete(env, "HOLDPOINT_TOKEN")
+	got = run(t, env, "", "guard", "show", "claude-code", "--scope", "user").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, program+" hook claude-code --url "+f.URL+" --agent laptop", "version 1")
+	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, ".claude/settings.json): works")
+	got = run(t, env, "", "guard", "remove", "claude-code", "--scope", "user").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "Removed "+home+"/.claude/settings.json")
+	got = run(t, env, "", "guard", "status", "claude-code", "--scope", "user").wantCode(t, 1)
+	wantContains(t, "stderr", got.stderr, "no guard is installed here")
+}
+
+// After the hook was removed by hand, or the server is away, status fails and says so.
+func TestGuardStatus(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	run(t, env, "hp_key\n", "guard", "install", "copilot", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
+	got := run(t, env, "", "guard", "status", "--scope", "user", "--json").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, `{"copilot":[]}`)
+	writeProgram(t, program, "echo 'connection refused' >&2\nexit 2")
+	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 1)
+	wantContains(t, "stdout", got.stdout, "copilot (", "): DOES NOT HOLD", "BROKEN: the hook refuses every call, because it cannot ask the server: connection refused")
+	if err := os.Remove(filepath.Join(home, ".copilot/hooks/holdpoint.json")); err != nil {
+		t.Fatal(err)
+	}
+	got = run(t, env, "", "guard", "status", "copilot", "--scope", "user").wantCode(t, 1)
+	wantContains(t, "stdout", got.stdout, "BROKEN", "the hook is gone")
+	got = run(t, env, "", "guard", "watch", "--scope", "user", "--until-broken").wantCode(t, 1)
+	wantContains(t, "stdout", got.stdout, "hooks/holdpoint.json: DOES NOT HOLD", "the hook is gone")
+}
+
+// onText is a writer that runs a function when a text is written.
+type onText struct {
+	text string
+	do   func()
+}
+
+func (o *onText) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), o.text) {
+		o.do()
+	}
+	return len(b), nil
+}
+
+// A guard that is watched and then removed by hand, with its record, is told as gone.
+func TestGuardWatch(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	run(t, env, "hp_key\n", "guard", "install", "gemini", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
+	var gone strings.Builder
+	e := &cli.Env{
+		Getenv: func(name string) string { return env[name] }, Stdin: strings.NewReader(""), Stderr: &bytes.Buffer{}, Now: time.Now,
+		Stdout: io.MultiWriter(&gone, &onText{": holds", func() {
+			if err := os.RemoveAll(filepath.Join(home, ".config")); err != nil {
+				t.Error(err)
+			}
+		}}),
+	}
+	if code := cli.Run(t.Context(), e, []string{"guard", "watch", "--scope", "user", "--until-broken", "--interval", "100ms"}); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	wantContains(t, "stdout", gone.String(), "settings.json: holds", "settings.json: DOES NOT HOLD", "the guard is gone")
+}
+
+func TestGuardRefusesBadSettings(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, "exit 1")
+	env := map[string]string{"HOME": home}
+	for args, want := range map[string]string{
+		"guard":       "accepts 1 arg",
+		"guard emacs": `host "emacs": must be one of claude-code, codex`,
+		"guard codex": "--agent: must name the agent",
+		"guard codex --agent a --program " + program:                          "--key-file: must name a file with a key of agent a",
+		"guard codex --agent a --program /nowhere":                            "--program",
+		"guard codex --agent a --url http://example.com --program " + program: "must begin with https",
+		"guard codex --agent a --wait 24h --program " + program:               "--wait 24h0m0s: must be between 1s and 12h",
+		"guard codex --agent a --policy --program " + program:                 "--policy: must be used with gemini",
+		"guard codex --agent a --key-file /nowhere --program " + program:      "--key-file",
+		"guard rules claude-code --project /":                                 "--project /: must be a folder below",
+		"guard import gemini":                                                 "must be claude-code or codex",
+		"guard status --scope nobody":                                         `--scope "nobody": must be machine or user`,
+		"guard watch --interval 1ms":                                          "--interval 1ms: must be between",
+	} {
+		words := strings.Fields(args)
+		if len(words) > 1 && !strings.Contains(args, "--scope") && words[1] != "rules" && words[1] != "import" {
+			words = append(words, "--scope", "user")
+		}
+		got := run(t, env, "", words...).wantCode(t, 1)
+		wantContains(t, args, got.stderr, want)
+	}
+	if _, err := os.Stat(filepath.Join(home, ".codex")); err == nil {
+		t.Error("files were written")
+	}
+}
+
+func TestGuardRulesAndImport(t *testing.T) {
+	t.Parallel()
+	home, _ := guardHome(t, "exit 1")
+	settings := filepath.Join(home, ".claude", "settings.json")
+	if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(settings, []byte(`{"permissions":{"allow":["Bash(git status)","Bash"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFake(t).setAnswer("POST /api/v1/apply", `{"items":[{"action":"create","kind":"rule","name":"x"}]}`)
+	env := f.env()
+	env["HOME"] = home
+	got := run(t, env, "", "guard", "rules", "claude-code", "--project", "/src/app", "--skill", "laptop").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "version 1", "name: guard-laptop-read", `within(args.file_path, "/src/app")`)
+	got = run(t, env, "", "guard", "import", "claude-code", settings).wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "rules:", `args.command == "git status"`)
+	wantContains(t, "stderr", got.stderr, "Bash: left out: it would allow every command")
+	run(t, env, "", "guard", "import", "claude-code", settings, "--apply").wantCode(t, 0)
+	wantContains(t, "the request", f.getLastBody(), `"effect":"allow"`, `git status`)
+}
+
+// The test passes only if the server's refusal reaches the model of the host itself.
+func TestGuardTestStartsTheHost(t *testing.T) {
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	run(t, env, "hp_key\n", "guard", "install", "claude-code", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
+	host := filepath.Join(filepath.Dir(program), "claude")
+	t.Setenv("PATH", filepath.Dir(program)+":"+os.Getenv("PATH"))
+	for script, want := range map[string]string{
+		`case "$2" in *"` + guard.CanaryText + `"*) echo '{"tool_result":"` + guard.CanaryMessage + `"}';; esac`: "",
+		"echo done":                  "the server's refusal did not reach its model",
+		"echo not signed in; exit 1": "exit status 1",
+	} {
+		writeProgram(t, host, script)
+		code := 0
+		if want != "" {
+			code = 1
+		}
+		got := run(t, env, "", "guard", "test", "claude-code", "--scope", "user").wantCode(t, code)
+		wantContains(t, "stderr", got.stderr, want)
+	}
+}

@@ -1,0 +1,435 @@
+package guard
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/approval/rule"
+)
+
+// Imported are rules of Holdpoint that say what a host's own permission files say, or less. No rule allows a call that its source would not
+// have allowed.
+type Imported struct {
+	Rules []ImportedRule
+	// Notes name what was left out, and why.
+	Notes []string
+}
+
+// ImportedRule is a rule and the text that it was made of.
+type ImportedRule struct {
+	rule.Spec
+	Source string
+}
+
+// Importer translates permissions.
+type Importer struct {
+	Skill string
+	Home  string
+	// Projects are the folders to which relative paths belong.
+	Projects []string
+
+	result Imported
+}
+
+// Result returns the rules so far. A refusal of a command is only certain where it begins a command, so commands that have it elsewhere wait, if
+// there are commands that pass.
+func (im *Importer) Result() *Imported {
+	allowsCommands := slices.ContainsFunc(im.result.Rules, func(r ImportedRule) bool { return r.Effect == rule.Allow && strings.Contains(r.When, "args.command") })
+	result := Imported{Notes: im.result.Notes}
+	known := map[string]bool{} // by what a rule says
+	for _, r := range im.result.Rules {
+		content := strings.Join(append(slices.Clone(r.Tools), r.When, string(r.Effect)), "\n")
+		if known[content] || strings.HasSuffix(r.Source, hiddenSource) && !allowsCommands {
+			continue
+		}
+		known[content] = true
+		r.Source = strings.TrimSuffix(r.Source, hiddenSource)
+		result.Rules = append(result.Rules, r)
+	}
+	return &result
+}
+
+// hiddenSource marks rules that only matter beside rules that allow commands.
+const hiddenSource = " (elsewhere in a command)"
+
+func (im *Importer) notef(source, format string, args ...any) {
+	im.result.Notes = append(im.result.Notes, source+": "+fmt.Sprintf(format, args...))
+}
+
+// add makes a rule. Its name comes from its content, so that the same source gives the same rule again.
+func (im *Importer) add(source string, effect rule.Effect, tools []string, when string) {
+	sum := sha256.Sum256([]byte(strings.Join(tools, ",") + "\n" + when + "\n" + string(effect)))
+	_, text, _ := strings.Cut(source, ": ")
+	slug := strings.Trim(notName.ReplaceAllString(strings.ToLower(strings.TrimSuffix(text, hiddenSource)), "-"), "-.")
+	spec := rule.Spec{
+		Name:   fmt.Sprintf("import-%s-%s-%s", effect, slug[:min(len(slug), 50)], hex.EncodeToString(sum[:3])),
+		Skills: []string{im.Skill}, Tools: tools, When: when, Effect: effect,
+	}
+	if effect == rule.Deny {
+		spec.Message = "The permissions of this machine refuse this call. A path must be written without .., . and //."
+		if !strings.Contains(when, "args.file_path") {
+			spec.Message = "The permissions of this machine refuse this call."
+		}
+	}
+	im.result.Rules = append(im.result.Rules, ImportedRule{Spec: spec, Source: source})
+}
+
+var notName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// ClaudeCode translates a settings file of Claude Code. A project's file is in the folder .claude of the project; that of a user belongs to none.
+func (im *Importer) ClaudeCode(file string, text []byte) error {
+	parsed, err := parseJSON(text, false)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var permissions struct {
+		Allow, Ask, Deny      []string
+		AdditionalDirectories []string
+		DefaultMode           string
+	}
+	if _, err := parsed.decode(&permissions, "permissions"); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	root := path.Dir(path.Dir(file))
+	for _, list := range []struct {
+		effect rule.Effect
+		texts  []string
+	}{{rule.Deny, permissions.Deny}, {rule.Park, permissions.Ask}, {rule.Allow, permissions.Allow}} {
+		for _, text := range list.texts {
+			im.importPermission(file, root, list.effect, strings.TrimSpace(text))
+		}
+	}
+	if permissions.DefaultMode != "" && permissions.DefaultMode != "default" {
+		im.notef(file+": defaultMode "+permissions.DefaultMode, "left out: rules decide about calls, and a mode about sessions")
+	}
+	for _, folder := range permissions.AdditionalDirectories {
+		im.notef(file+": additionalDirectories "+folder, "left out: name it with --project if its files may be read")
+	}
+	return nil
+}
+
+var permissionForm = regexp.MustCompile(`^([A-Za-z_][\w*-]*)(?:\((.*)\))?$`)
+
+func (im *Importer) importPermission(file, root string, effect rule.Effect, text string) {
+	source := file + ": " + text
+	parts := permissionForm.FindStringSubmatch(text)
+	if parts == nil {
+		im.notef(source, "left out: must be a tool, or a tool and a pattern in parentheses")
+		return
+	}
+	tool, pattern := parts[1], parts[2]
+	bare := !strings.Contains(text, "(") || pattern == "*" || pattern == "**" && tool != "Bash"
+	switch {
+	case strings.HasPrefix(tool, "mcp__"):
+		if strings.Contains(text, "(") {
+			im.notef(source, "left out: the pattern of a tool of MCP is not known")
+			return
+		}
+		names := []string{tool}
+		if !strings.Contains(strings.TrimPrefix(tool, "mcp__"), "__") && !strings.Contains(tool, "*") { // a whole server
+			names = []string{tool + "__*"}
+		}
+		im.add(source, effect, names, "")
+	case tool == "Bash" && (bare || pattern == ":*") && effect == rule.Allow:
+		im.notef(source, "left out: it would allow every command")
+	case tool == "Bash" && !bare && pattern != ":*":
+		im.importCommand(source, effect, pattern)
+	case strings.Contains(tool, "*"):
+		im.notef(source, "left out: must be the name of one tool")
+	case bare && (tool == "Edit" || tool == "Write") && effect == rule.Allow:
+		im.notef(source, "left out: it would allow edits of every file. Name folders, such as Edit(./src/**)")
+	case bare && tool == "Read" && effect == rule.Allow:
+		im.notef(source, "left out: it would allow every file of the machine. Name folders, such as Read(./**)")
+	case bare:
+		im.add(source, effect, toolsOf(tool), "")
+	case tool == "Read" || tool == "Edit" || tool == "Write":
+		im.importPath(source, file, root, effect, tool, pattern)
+	case tool == "WebFetch" && strings.HasPrefix(pattern, "domain:"):
+		im.importDomain(source, effect, strings.ToLower(strings.TrimPrefix(pattern, "domain:")))
+	default:
+		im.notef(source, "left out: the pattern cannot be said as a condition")
+	}
+}
+
+// toolsOf returns the tools that a permission of Claude Code is about, which have the same arguments.
+func toolsOf(tool string) []string {
+	switch tool {
+	case "Edit", "Write":
+		return []string{"Edit", "Write"}
+	}
+	return []string{tool}
+}
+
+var domainForm = regexp.MustCompile(`^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*$`)
+
+func (im *Importer) importDomain(source string, effect rule.Effect, name string) {
+	if !domainForm.MatchString(name) {
+		im.notef(source, "left out: must be a domain, or *. and a domain")
+		return
+	}
+	when := "domain(args.url) == " + quoteCEL(name)
+	if below, ok := strings.CutPrefix(name, "*"); ok {
+		when = "domain(args.url).endsWith(" + quoteCEL(below) + ")"
+		if effect != rule.Allow {
+			when += " || domain(args.url) == " + quoteCEL(below[1:])
+		}
+	} else if effect != rule.Allow {
+		when += " || domain(args.url).endsWith(" + quoteCEL("."+name) + ")"
+	}
+	im.add(source, effect, []string{"WebFetch"}, when)
+}
+
+// The words of a command that cannot begin another command, write a file or change what the words before them mean: no separators,
+// substitutions, redirections, escapes and line breaks. A quoted text is a word of its own, or the value of an option.
+const (
+	safeCharacters = `\p{L}\p{N}_./:@%+,=~*?^#\[\]-`
+	quotedWord     = `'[^'\x00-\x1f]*'|"[^"$\x60\\!\x00-\x1f]*"`
+	safeWord       = `(?:[` + safeCharacters + `]+|(?:-[\w-]+=)?(?:` + quotedWord + `))`
+	moreWords      = `(?: +` + safeWord + `)*`
+)
+
+var plainCommandWord = regexp.MustCompile(`^[` + safeCharacters + `]+$`)
+
+// importCommand translates a pattern of commands of Claude Code: an exact command, a beginning with :*, or words with *.
+func (im *Importer) importCommand(source string, effect rule.Effect, pattern string) {
+	prefix, isPrefix := strings.CutSuffix(pattern, ":*")
+	if !isPrefix && !strings.Contains(pattern, "*") && effect == rule.Allow {
+		im.add(source, effect, []string{"Bash"}, "args.command == "+quoteCEL(pattern))
+		return
+	}
+	words := strings.Fields(prefix)
+	if isPrefix {
+		words = append(words, "*")
+	}
+	im.addCommand(source, effect, "Bash", words)
+}
+
+// addCommand makes the rules for commands of words, in which * stands for any characters of a word, and at the end for any words.
+func (im *Importer) addCommand(source string, effect rule.Effect, tool string, words []string) {
+	if effect == rule.Allow {
+		expression, problem := allowedCommand(words)
+		if problem != "" {
+			im.notef(source, "left out: %s", problem)
+			return
+		}
+		im.add(source, effect, []string{tool}, "args.command.matches("+quoteCEL(expression)+")")
+		return
+	}
+	var parts []string
+	for i, word := range words {
+		if word == "*" && i == len(words)-1 {
+			break
+		}
+		parts = append(parts, strings.ReplaceAll(regexp.QuoteMeta(word), `\*`, `.*`))
+	}
+	if len(parts) == 0 {
+		im.add(source, effect, []string{tool}, "")
+		return
+	}
+	words2 := strings.Join(parts, `\s+`)
+	elsewhere := `(?s)(^|[^\w-])` + words2 + `($|[^\w-])`
+	if effect == rule.Park {
+		im.add(source, rule.Park, []string{tool}, "args.command.matches("+quoteCEL(elsewhere)+")")
+		return
+	}
+	begins := "(?s)(^|[;&|\\n(){}\\x60]|\\$\\()\\s*(\\w+=\\S*\\s+)*" + words2 + `($|[\s;&|<>)}])`
+	im.add(source, rule.Deny, []string{tool}, "args.command.matches("+quoteCEL(begins)+")")
+	im.add(source+hiddenSource, rule.Park, []string{tool}, "args.command.matches("+quoteCEL(elsewhere)+")")
+}
+
+// allowedCommand returns the expression of the commands that words allow.
+func allowedCommand(words []string) (expression, problem string) {
+	var b strings.Builder
+	b.WriteString("^")
+	for i, word := range words {
+		switch {
+		case i == 0 && strings.Contains(word, "*"):
+			return "", "the program must be named: a pattern that begins with * would allow every program"
+		case !plainCommandWord.MatchString(word):
+			return "", "a pattern must have no quotes and no characters with a meaning for the shell"
+		case i == 0 && strings.Contains(word, "="):
+			return "", "a pattern must begin with a program, not with a variable"
+		case word == "*" && i == len(words)-1:
+			b.WriteString(moreWords)
+			continue
+		case word == "*":
+			b.WriteString(" +" + safeWord + moreWords)
+			continue
+		case i > 0:
+			b.WriteString(" +")
+		}
+		b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(word), `\*`, `[`+safeCharacters+`]*`))
+	}
+	if len(words) == 0 {
+		return "", "the program must be named"
+	}
+	return b.String() + "$", ""
+}
+
+// protectedFiles is a pattern of the files that Claude Code asks about although a permission allows edits, and of those of other hosts.
+const protectedFiles = `(?i)(^|/)(\.git|\.claude|\.codex|\.gemini|\.copilot|\.cursor|\.opencode|\.vscode|\.idea|\.husky|\.github|\.config|\.ssh|\.mcp\.json|\.gitconfig|\.gitmodules|\.ripgreprc|\.envrc|\.bashrc|\.bash_profile|\.profile|\.zshrc|\.zprofile|\.zshenv)(/|$)`
+
+// importPath translates a pattern of files in the form of gitignore.
+func (im *Importer) importPath(source, file, root string, effect rule.Effect, tool, pattern string) {
+	var bases []string
+	anywhere := false
+	rest := pattern
+	switch {
+	case strings.HasPrefix(pattern, "!"):
+		im.notef(source, "left out: exceptions cannot be said")
+		return
+	case strings.HasPrefix(pattern, "//"):
+		bases, rest = []string{""}, pattern[1:]
+	case strings.HasPrefix(pattern, "~/"):
+		bases, rest = []string{im.Home}, pattern[1:]
+	case strings.HasPrefix(pattern, "/"):
+		if path.Dir(file) == path.Join(im.Home, ".claude") { // of a user's file, Claude Code's versions differ
+			if effect == rule.Allow {
+				im.notef(source, "left out: a path with one slash is relative, to folders that differ between versions. Write // for an absolute path")
+				return
+			}
+			bases = append(slices.Clone(im.Projects), path.Dir(file))
+		} else {
+			bases = []string{root}
+		}
+	case strings.HasPrefix(pattern, "./"):
+		bases, rest = im.Projects, pattern[1:]
+	default:
+		bases, rest = im.Projects, "/"+pattern
+		anywhere = !strings.Contains(strings.TrimSuffix(pattern, "/**"), "/")
+	}
+	if strings.Contains(rest, "..") || strings.ContainsAny(rest, `\{}"`) {
+		im.notef(source, "left out: must have no .., braces and escapes")
+		if effect != rule.Allow {
+			im.result.Notes[len(im.result.Notes)-1] += ". This was a refusal: write a rule for it"
+		}
+		return
+	}
+	tools := []string{"Read"}
+	if tool != "Read" {
+		tools = []string{"Edit", "Write"}
+	}
+	expression := globExpression(strings.TrimPrefix(rest, "/"))
+	if effect == rule.Allow {
+		im.allowPath(source, tools, bases, expression, anywhere, tool != "Read")
+		return
+	}
+	im.refusePath(source, effect, tools, bases, expression, anywhere || strings.HasPrefix(pattern, "./") || !strings.HasPrefix(rest, "/") || len(bases) == 0)
+}
+
+// globExpression writes a pattern of gitignore as a regular expression.
+func globExpression(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case strings.HasPrefix(pattern[i:], "**/"):
+			b.WriteString("(?:.*/)?")
+			i += 2
+		case strings.HasPrefix(pattern[i:], "**"):
+			b.WriteString(".*")
+			i++
+		case c == '*':
+			b.WriteString("[^/]*")
+		case c == '?':
+			b.WriteString("[^/]")
+		case c >= 0x80:
+			b.WriteByte(c)
+		default:
+			b.WriteString(regexp.QuoteMeta(string(c)))
+		}
+	}
+	return b.String()
+}
+
+// allowPath lets files pass whose text says certainly where they are.
+func (im *Importer) allowPath(source string, tools, bases []string, expression string, anywhere, edits bool) {
+	if len(bases) == 0 {
+		im.notef(source, "left out: it is relative to the project. Name it with --project")
+		return
+	}
+	var alternatives []string
+	for _, base := range bases {
+		depth := ""
+		if anywhere {
+			depth = "(?:.*/)?"
+		}
+		one := fmt.Sprintf("args.file_path.matches(%s)", quoteCEL("^"+regexp.QuoteMeta(base)+"/"+depth+expression+"$"))
+		if base != "" {
+			one = fmt.Sprintf("within(args.file_path, %s) && %s", quoteCEL(base), one)
+		} else {
+			one = `within(args.file_path, "/") && ` + one
+		}
+		alternatives = append(alternatives, "("+one+")")
+	}
+	when := `!args.file_path.matches(r"(^|/)\.{1,2}(/|$)|//") && (` + strings.Join(alternatives, " || ") + ")"
+	if edits {
+		when += " && !args.file_path.matches(" + quoteCEL(protectedFiles) + ")"
+	}
+	im.add(source, rule.Allow, tools, when)
+}
+
+// refusePath refuses files, and what is below them. A path that is written in a roundabout way is refused too. Files differ only by upper and
+// lower case on some systems, so case does not matter.
+func (im *Importer) refusePath(source string, effect rule.Effect, tools, bases []string, expression string, anywhere bool) {
+	start := "(^|/)"
+	if !anywhere {
+		var starts []string
+		for _, base := range bases {
+			starts = append(starts, regexp.QuoteMeta(base)+"/")
+		}
+		start = "^(" + strings.Join(starts, "|") + ")"
+	}
+	when := "args.file_path.matches(" + quoteCEL("(?is)"+start+expression+`(/|$)|(^|/)\.{1,2}(/|$)|//|\\`) + ")"
+	im.add(source, effect, tools, when)
+	if tools[0] == "Read" { // a search below a folder above reads the files too
+		im.add(source+hiddenSearch, rule.Park, []string{"Grep"}, "")
+	}
+}
+
+// hiddenSearch marks the rule for searches.
+const hiddenSearch = " (searches could read it)"
+
+// onLine makes a comment of a text from a file that anyone may have written.
+func onLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// YAML writes the rules as the section rules of holdpoint.yaml.
+func (im *Imported) YAML() string {
+	var b strings.Builder
+	for _, note := range im.Notes {
+		b.WriteString("# " + onLine(note) + "\n")
+	}
+	b.WriteString("rules:")
+	if len(im.Rules) == 0 {
+		b.WriteString(" []")
+	}
+	b.WriteString("\n")
+	for _, r := range im.Rules {
+		fmt.Fprintf(&b, "  # %s\n  - name: %s\n    skills: [%s]\n", onLine(r.Source), r.Name, quoteYAML(r.Skills[0]))
+		tools := make([]string, len(r.Tools))
+		for i, tool := range r.Tools {
+			tools[i] = quoteYAML(tool)
+		}
+		fmt.Fprintf(&b, "    tools: [%s]\n", strings.Join(tools, ", "))
+		if r.When != "" {
+			fmt.Fprintf(&b, "    when: %s\n", quoteYAML(r.When))
+		}
+		fmt.Fprintf(&b, "    effect: %s\n", r.Effect)
+		if r.Message != "" {
+			fmt.Fprintf(&b, "    message: %s\n", quoteYAML(r.Message))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,111 @@
+package guard
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+)
+
+//go:embed rules/*.yaml
+var starterFiles embed.FS
+
+// RulesVersion is the version of the starter rules.
+const RulesVersion = 1
+
+// secretFiles is a pattern of the names of files that often hold secrets.
+const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?)$|(^|/)(\.ssh|\.aws|\.gnupg|\.git)(/|$)` //nolint:gosec // G101: names of files
+
+// relativePatterns is a pattern of the patterns of file names that stay below the folder in which they are looked for: without .., a root, a
+// drive, a home folder or an alternative that could become one of them.
+const relativePatterns = `^(?:[\w.*?@+=#, -]|\{[\w*-][\w.*-]*(?:,[\w*-][\w.*-]*)*\}|\[[\w-]+\])(?:[\w.*?@+=#, /-]|\{[\w*-][\w.*-]*(?:,[\w*-][\w.*-]*)*\}|\[[\w-]+\])*$`
+
+var macro = regexp.MustCompile(`(!?)(INSIDE|FOLDER|SECRET|PATTERN)\(([a-zA-Z_.]+)\)`)
+
+// StarterRules returns the starter rules of a host as the section rules of holdpoint.yaml: for one skill, and for the folders that are projects.
+// Without a project, nothing that names a path passes.
+func StarterRules(host Host, skill string, projects []string) (string, error) {
+	text, err := starterFiles.ReadFile("rules/" + string(host) + ".yaml")
+	if err != nil {
+		return "", fmt.Errorf("starter rules of %s: %w", host, err)
+	}
+	if !plain.IsName(skill) {
+		return "", fmt.Errorf("skill %q: %s", skill, plain.NameForm)
+	}
+	for _, project := range projects {
+		if !path.IsAbs(project) || path.Clean(project) != project || project == "/" {
+			return "", fmt.Errorf("project %q: must be an absolute path of a folder other than /", project)
+		}
+	}
+	const begin, when = "  - name: ", "    when: "
+	var kept []string
+	for i, block := range strings.Split(string(text), begin) {
+		if len(projects) == 0 && (strings.Contains(block, "INSIDE(") || strings.Contains(block, "FOLDER(")) {
+			continue
+		}
+		lines := strings.Split(block, "\n")
+		for n, line := range lines {
+			if condition, ok := strings.CutPrefix(line, when); ok {
+				lines[n] = when + quoteYAML(expandMacros(condition, projects))
+			}
+		}
+		if block = strings.Join(lines, "\n"); i > 0 {
+			block = begin + block
+		}
+		kept = append(kept, block)
+	}
+	return strings.NewReplacer("SKILL", skill, "CANARY", CanaryText, "MESSAGE", CanaryMessage).Replace(strings.Join(kept, "")), nil
+}
+
+// expandMacros writes a condition of a starter rule in CEL.
+func expandMacros(condition string, projects []string) string {
+	return macro.ReplaceAllStringFunc(condition, func(text string) string {
+		parts := macro.FindStringSubmatch(text)
+		not, name, arg := parts[1], parts[2], parts[3]
+		var b strings.Builder
+		switch name {
+		case "SECRET":
+			fmt.Fprintf(&b, "%s.matches(%s)", arg, quoteCEL(secretFiles))
+		case "PATTERN":
+			fmt.Fprintf(&b, "%s.matches(%s) && !%s.contains(\"..\")", arg, quoteCEL(relativePatterns), arg)
+		default:
+			for i, project := range projects {
+				if i > 0 {
+					b.WriteString(" || ")
+				}
+				if name == "FOLDER" {
+					fmt.Fprintf(&b, "%s == %s || ", arg, quoteCEL(project))
+				}
+				fmt.Fprintf(&b, "within(%s, %s)", arg, quoteCEL(project))
+			}
+		}
+		return not + "(" + b.String() + ")"
+	})
+}
+
+// quoteCEL writes a text as a literal of CEL.
+func quoteCEL(text string) string {
+	if !strings.ContainsAny(text, "\\\"\n\r\t") && isPrintable(text) {
+		return `"` + text + `"`
+	}
+	if strings.Contains(text, `\`) && !strings.ContainsAny(text, "\"\n\r") && isPrintable(text) && !strings.HasSuffix(text, `\`) {
+		return `r"` + text + `"`
+	}
+	return strconv.Quote(text)
+}
+
+func isPrintable(text string) bool {
+	for _, r := range text {
+		if !strconv.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// quoteYAML writes a text in single quotes.
+func quoteYAML(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

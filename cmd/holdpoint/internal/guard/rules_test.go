@@ -1,0 +1,199 @@
+package guard_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+)
+
+// schemas are the arguments of hosts' tools that conditions read.
+var schemas = map[string]string{
+	"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "Glob": "pattern path", "Grep": "pattern path glob", "WebFetch": "url prompt",
+	"run_shell_command": "command", "read_file": "file_path absolute_path", "list_directory": "path dir_path", "glob": "pattern path", "grep_search": "pattern path",
+	"bash": "command", "view": "path", "grep": "pattern path", "read": "filePath", "list": "path", "Shell": "command",
+}
+
+// book are rules that judge calls, as a server does.
+type book struct {
+	t *testing.T
+	*rule.Book
+}
+
+// readBook reads rules from YAML, and compares each condition with the schemas of the tools that it is about.
+func readBook(t *testing.T, text string) *book {
+	t.Helper()
+	declared, err := manifest.ParseRules("rules", []byte(text), manifest.Options{})
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	var spec struct {
+		Rules []rule.Spec `json:"rules"`
+	}
+	if err := json.Unmarshal(declared.Spec, &spec); err != nil {
+		t.Fatal(err)
+	}
+	rules := make([]rule.Rule, len(spec.Rules))
+	for i, s := range spec.Rules {
+		s = s.Normalize()
+		if wrong := s.Check(); len(wrong) > 0 {
+			t.Errorf("rule %s: %v", s.Name, wrong)
+		}
+		for tool := range schemas {
+			if s.When == "" || !s.CoversTool(s.Skills[0], tool) {
+				continue
+			}
+			if _, err := condition.Compile(s.When, schemaOf(tool)); err != nil {
+				t.Errorf("rule %s, tool %s: %v\n%s", s.Name, tool, err, s.When)
+			}
+		}
+		rules[i] = rule.Rule{Spec: s, Revision: int64(i + 1)}
+	}
+	programs := rule.NewPrograms(time.Now)
+	t.Cleanup(programs.Close)
+	return &book{t, rule.NewBook(1, rules, nil, programs)}
+}
+
+func schemaOf(tool string) json.RawMessage {
+	properties := map[string]any{}
+	for name := range strings.FieldsSeq(schemas[tool]) {
+		properties[name] = map[string]string{"type": "string"}
+	}
+	text, _ := json.Marshal(map[string]any{"type": "object", "properties": properties})
+	return text
+}
+
+// judge returns what the rules do with a call in a skill that is not auto-approved.
+func (b *book) judge(skill, tool, arguments string) string {
+	b.t.Helper()
+	schema := rule.Schema{JSON: schemaOf(tool)}
+	schema.Pin = sha256.Sum256(schema.JSON)
+	in := &condition.Input{Arguments: json.RawMessage(arguments), Agent: "laptop", Skill: skill, Tool: tool, Now: time.Unix(0, 0)}
+	subject := rule.Subject{Agent: "laptop", Skill: skill, Tool: tool}
+	prepared := b.Prepare(b.t.Context(), b.Find(subject), schema)
+	memory := rule.NewHistory(nil).Remember(b.t.Context(), prepared, in, &rule.Call{Subject: subject, Arguments: in.Arguments, At: in.Now})
+	settings := approval.Judge(approval.Facts{Known: true, Accepted: true, EverSeen: true})
+	v := rule.Combine(settings, prepared.Apply(b.t.Context(), in, memory))
+	return v.Action.String()
+}
+
+func TestStarterRules(t *testing.T) {
+	t.Parallel()
+	const allow, park, deny = "allow", "park", "deny"
+	for _, c := range []struct {
+		host            guard.Host
+		tool, arguments string
+		want            string
+	}{
+		{guard.ClaudeCode, "Bash", `{"command":"holdpoint guard canary"}`, deny},
+		{guard.ClaudeCode, "Bash", `{"command":"ls"}`, park},
+		{guard.ClaudeCode, "Edit", `{"file_path":"/src/app/a.go"}`, park},
+		{guard.ClaudeCode, "Write", `{"file_path":"/src/app/a.go"}`, park},
+		{guard.ClaudeCode, "WebFetch", `{"url":"https://example.com"}`, park},
+		{guard.ClaudeCode, "TodoWrite", `{}`, allow},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/a.go"}`, allow},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/lib/x/../a.go"}`, allow},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app2/a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/../../etc/passwd"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/..\\..\\etc"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/%2e%2e/secret"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"../app/a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"~/a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"C:/src/app/a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"//src/app/a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/SRC/app/a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/proc/self/cwd/a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/a\u0000/../../../etc/passwd"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/\uff0e\uff0e/\uff0e\uff0e/etc/passwd"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.env"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.ENV.local"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/tls/server.key"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.git/config"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/environment.md"}`, allow},
+		{guard.ClaudeCode, "Glob", `{"pattern":"**/*.{ts,tsx}","path":"/src/app"}`, allow},
+		{guard.ClaudeCode, "Glob", `{"pattern":"src/[a-c]*/**","path":"/src/app/x"}`, allow},
+		{guard.ClaudeCode, "Glob", `{"pattern":"**/*"}`, park}, // relative to a folder that is not known
+		{guard.ClaudeCode, "Glob", `{"pattern":"/etc/*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"../*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"{/etc,src}/*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"{.,x}{.,x}/*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"[.][.]/*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"~/*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"C:/*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"..\\*","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Glob", `{"pattern":"a\n/etc","path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src/app"}`, allow},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src/app","glob":"*.go"}`, allow},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src/app","glob":"../*"}`, park},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src"}`, park},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src/app/.env"}`, park},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO"}`, park},
+		{guard.Codex, "Bash", `{"command":"cat a"}`, park},
+		{guard.Codex, "Bash", `{"command":"holdpoint guard canary"}`, deny},
+		{guard.Gemini, "run_shell_command", `{"command":"holdpoint guard canary"}`, deny},
+		{guard.Gemini, "read_file", `{"file_path":"/src/app/a"}`, allow},
+		{guard.Gemini, "read_file", `{"file_path":"/src/app/a","absolute_path":"/etc/passwd"}`, park},
+		{guard.Gemini, "list_directory", `{"dir_path":"/src/app"}`, allow},
+		{guard.Gemini, "list_directory", `{"dir_path":"/src/app","path":"/etc"}`, park},
+		{guard.Gemini, "list_directory", `{"dir_path":"/etc"}`, park},
+		{guard.Gemini, "glob", `{"pattern":"*"}`, park},
+		{guard.Copilot, "bash", `{"command":"holdpoint guard canary"}`, deny},
+		{guard.Copilot, "view", `{"path":"/src/app"}`, allow},
+		{guard.Copilot, "view", `{"path":"/src/app/../b"}`, park},
+		{guard.Copilot, "grep", `{"pattern":"x","path":"/src/app/a"}`, allow},
+		{guard.OpenCode, "bash", `{"command":"holdpoint guard canary"}`, deny},
+		{guard.OpenCode, "read", `{"filePath":"/src/app/a"}`, allow},
+		{guard.OpenCode, "read", `{"filePath":"/etc/a"}`, park},
+		{guard.OpenCode, "list", `{"path":"/src/lib"}`, allow},
+		{guard.Cursor, "Shell", `{"command":"holdpoint guard canary"}`, deny},
+		{guard.Cursor, "Shell", `{"command":"ls"}`, park},
+	} {
+		text, err := guard.StarterRules(c.host, "laptop-tools", []string{"/src/app", "/src/lib"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readBook(t, text).judge("laptop-tools", c.tool, c.arguments); got != c.want {
+			t.Errorf("%s: %s %s is %s, want %s", c.host, c.tool, c.arguments, got, c.want)
+		}
+	}
+}
+
+// Without a project, nothing that names a path passes, and a folder's name is a text whatever it is.
+func TestStarterRulesProjects(t *testing.T) {
+	t.Parallel()
+	for _, host := range guard.Hosts() {
+		text, err := guard.StarterRules(host, "x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readBook(t, text)
+	}
+	text, err := guard.StarterRules(guard.ClaudeCode, "x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readBook(t, text).judge("x", "Read", `{"file_path":"/src/a"}`); got != "park" {
+		t.Errorf("without a project a file is %s", got)
+	}
+	text, err = guard.StarterRules(guard.ClaudeCode, "x", []string{`/src/it's "a" | $x`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readBook(t, text).judge("x", "Read", `{"file_path":"/src/it's \"a\" | $x/b"}`); got != "allow" {
+		t.Errorf("a file of a project with quotes is %s", got)
+	}
+	for _, wrong := range []string{"/", "src", "/src/../etc", ""} {
+		if text, err := guard.StarterRules(guard.ClaudeCode, "x", []string{wrong}); err == nil {
+			t.Errorf("project %q is taken:\n%s", wrong, text)
+		}
+	}
+}
