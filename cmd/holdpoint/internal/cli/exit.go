@@ -10,6 +10,7 @@ import (
 const (
 	ExitOK               = 0
 	ExitFailure          = 1 // wrong use, or any other error
+	ExitRefused          = 2 // holdpoint hook: the tool must not run
 	ExitToolError        = 10
 	ExitJSONRPCError     = 11
 	ExitTransport        = 12

@@ -1,0 +1,14 @@
+package host
+
+import "time"
+
+// Codex is the name of OpenAI's coding agent.
+const Codex = "codex"
+
+func codexHook() *Hook {
+	return &Hook{
+		Name: Codex, Wait: 9 * time.Minute,
+		read:   func(f fields, _ bool) (Event, error) { return readSnake(f, "PreToolUse", "PostToolUse", "PostToolUseFailure") },
+		answer: answerPreToolUse,
+	}
+}
