@@ -2,9 +2,6 @@ package host
 
 import "time"
 
-// ClaudeCode is the name of Anthropic's coding agent.
-const ClaudeCode = "claude-code"
-
 func claudeCodeHook() *Hook {
 	return &Hook{
 		Name: ClaudeCode, Wait: 9 * time.Minute,

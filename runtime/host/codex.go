@@ -2,9 +2,6 @@ package host
 
 import "time"
 
-// Codex is the name of OpenAI's coding agent.
-const Codex = "codex"
-
 func codexHook() *Hook {
 	return &Hook{
 		Name: Codex, Wait: 9 * time.Minute,

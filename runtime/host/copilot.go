@@ -6,9 +6,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 )
 
-// Copilot is the name of GitHub's coding agent in terminals.
-const Copilot = "copilot"
-
 func copilotHook() *Hook {
 	return &Hook{
 		Name: Copilot, Wait: 20 * time.Second, read: readCopilot,

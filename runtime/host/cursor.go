@@ -2,9 +2,7 @@ package host
 
 import "time"
 
-// Cursor is the name of the editor Cursor and its agent. Its format is that of its documentation; it was not run.
-const Cursor = "cursor"
-
+// cursorHook has the format of the documentation. It was not run.
 func cursorHook() *Hook {
 	return &Hook{
 		Name: Cursor, Wait: 45 * time.Second, read: readCursor,

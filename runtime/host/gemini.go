@@ -8,9 +8,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 )
 
-// Gemini is the name of Google's coding agent.
-const Gemini = "gemini"
-
 func geminiHook() *Hook {
 	return &Hook{
 		Name: Gemini, Wait: 45 * time.Second, read: readGemini,

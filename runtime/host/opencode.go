@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// OpenCode is the name of the coding agent OpenCode.
-const OpenCode = "opencode"
-
 // openCodeHook reads and answers the messages of the plugin, whose format is our own.
 func openCodeHook() *Hook {
 	return &Hook{

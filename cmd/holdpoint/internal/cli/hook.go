@@ -404,18 +404,26 @@ func timeLeft(ctx context.Context) time.Duration {
 }
 
 // askOnce asks about the call: for the first time, or again if it is pending.
-func (h *hookCaller) askOnce(ctx context.Context) (client.GateAnswer, error) {
+func (h *hookCaller) askOnce(ctx context.Context) (answer client.GateAnswer, err error) {
 	wait := min(hookPoll, max(0, int(timeLeft(ctx)/time.Second)-1))
-	if h.isDeferring {
-		wait = min(wait, 1)
-	}
 	if h.parked.ID != "" {
-		return h.api.AwaitGate(ctx, h.agent, h.parked.ID, h.requestID, int64(wait))
+		answer, err = h.api.AwaitGate(ctx, h.agent, h.parked.ID, h.requestID, wait)
+	} else {
+		answer, err = h.api.Gate(ctx, h.agent, client.GateRequest{
+			// The call's id comes soon: it is needed if the caller leaves.
+			Skill: h.skill, Tool: h.event.Tool, Arguments: h.event.Arguments, RequestID: h.requestID, Wait: min(wait, 1),
+			Context: client.GateContext{Host: h.hook.Name, SessionID: h.event.SessionID, Cwd: h.event.Cwd, Subagent: h.event.Subagent, Version: h.event.Version},
+		})
 	}
-	return h.api.AskGate(ctx, h.agent, client.GateRequest{
-		Skill: h.skill, Tool: h.event.Tool, Arguments: h.event.Arguments, RequestID: h.requestID, Wait: wait,
-		Context: client.GateContext{Host: h.hook.Name, SessionID: h.event.SessionID, Cwd: h.event.Cwd, Subagent: h.event.Subagent, Version: h.event.Version},
-	})
+	switch {
+	case err != nil:
+		return answer, err
+	case answer.ID == "" || h.parked.ID != "" && answer.ID != h.parked.ID:
+		return answer, fmt.Errorf("the server's answer: id %q: must be that of the call", answer.ID)
+	case !slices.Contains([]client.GateDecision{client.GateAllow, client.GateDeny, client.GatePending}, answer.Decision):
+		return answer, fmt.Errorf("the server's answer: decision %q: must be allow, deny or pending", answer.Decision)
+	}
+	return answer, nil
 }
 
 // isAway reports whether an error may pass soon: the server was not reached, or a proxy says so.
@@ -448,7 +456,7 @@ func (h *hookCaller) giveUp(ctx context.Context, err error) verdict {
 // comeBack tells the model how to come back to a call that waits.
 func (h *hookCaller) comeBack() string {
 	until := ""
-	if !h.parked.Deadline.IsZero() {
+	if h.parked.Deadline != nil {
 		until = ", until " + h.parked.Deadline.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf("This call was not run: it still waits for a person's approval in Holdpoint (call %s%s). "+

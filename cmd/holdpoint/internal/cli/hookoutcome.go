@@ -92,9 +92,9 @@ func (h *hookCaller) reportOutcome(ctx context.Context) verdict {
 	}
 	if err == nil {
 		output, _ := plain.Page(h.event.Output, 1, maxOutcome)
-		outcome := client.GateOutcome{RequestID: call.RequestID, Status: "succeeded", Text: output}
+		outcome := client.GateOutcome{RequestID: call.RequestID, Status: client.GateSucceeded, Text: output}
 		if h.event.Failed {
-			outcome.Status = "failed"
+			outcome.Status = client.GateFailed
 		}
 		err = h.api.ReportGate(ctx, h.agent, call.ID, outcome)
 	}
