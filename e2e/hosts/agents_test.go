@@ -4,7 +4,6 @@ package hosts_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -52,6 +51,7 @@ type run struct {
 	output  bytes.Buffer
 	process *exec.Cmd
 	ended   chan error
+	resume  []string // the command line that continues an earlier run
 }
 
 func newRun(t testing.TB, a agent, m *model) *run {
@@ -93,6 +93,9 @@ func (r *run) edited() bool {
 func (r *run) start(mode string) {
 	r.t.Helper()
 	args, env := r.agent.command(r, mode)
+	if r.resume != nil {
+		args = r.resume
+	}
 	r.process = exec.Command(filepath.Join(modules, ".bin", args[0]), args[1:]...)
 	r.process.Dir = r.project
 	r.process.Env = append([]string{
@@ -185,7 +188,7 @@ func codex() agent {
 	return agent{
 		name:  host.Codex,
 		write: step{tools: []string{"shell_command", "exec_command", "shell"}, arguments: object{"command": "echo hi > file", "cmd": "echo hi > file"}},
-		edit: []step{{tools: []string{"apply_patch"}, input: "*** Begin Patch\n*** Update File: note.txt\n@@\n-old\n+new\n*** End Patch\n"}},
+		edit:  []step{{tools: []string{"apply_patch"}, input: "*** Begin Patch\n*** Update File: note.txt\n@@\n-old\n+new\n*** End Patch\n"}},
 		install: func(r *run, h installed) {
 			config := fmt.Sprintf(`model = "gpt-5.1-codex"
 model_provider = "fake"
@@ -303,10 +306,4 @@ func inProject(steps []step, project string) []step {
 		replaced = append(replaced, s)
 	}
 	return replaced
-}
-
-// printPlugin returns the plugin that runs a command.
-func printPlugin(ctx context.Context, args ...string) (string, error) {
-	text, err := exec.CommandContext(ctx, program, append(args, "--plugin")...).Output()
-	return string(text), err
 }

@@ -5,7 +5,9 @@ import "time"
 func claudeCodeHook() *Hook {
 	return &Hook{
 		Name: ClaudeCode, Wait: 9 * time.Minute,
-		read:   func(f fields, _ bool) (Event, error) { return readSnake(f, "PreToolUse", "PostToolUse", "PostToolUseFailure") },
+		read: func(f fields, _ bool) (Event, error) {
+			return readSnake(f, "PreToolUse", "PostToolUse", "PostToolUseFailure")
+		},
 		answer: answerPreToolUse,
 	}
 }

@@ -80,20 +80,20 @@ func TestHookFailsClosed(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).setAnswer(gateEndpoint, `{"id":"c1","decision":"allow"}`)
 	for name, args := range map[string][]string{
-		"an unknown flag":     {"--nonsense"},
-		"an argument more":    {"codex"},
-		"a bad wait":          {"--wait", "soon"},
+		"an unknown flag":      {"--nonsense"},
+		"an argument more":     {"codex"},
+		"a bad wait":           {"--wait", "soon"},
 		"a wait that is short": {"--wait", "1s"},
-		"a wait that is long": {"--wait", "24h"},
-		"a bad URL":           {"--url", "gate"},
-		"a missing key":       {"--key-file", "/nonexistent"},
-		"a missing CA":        {"--ca-file", "/nonexistent"},
-		"a CA that is none":   {"--ca-file", writeFile(t, "ca.pem", "no")},
-		"a key that is none":  {"--key-file", writeFile(t, "key", "two\nlines")},
-		"an empty key":        {"--key-file", writeFile(t, "empty", "\n")},
-		"a bad proxy":         {"--proxy", "::"},
-		"no agent":            {"--agent", ""},
-		"a plugin":            {"--plugin"},
+		"a wait that is long":  {"--wait", "24h"},
+		"a bad URL":            {"--url", "gate"},
+		"a missing key":        {"--key-file", "/nonexistent"},
+		"a missing CA":         {"--ca-file", "/nonexistent"},
+		"a CA that is none":    {"--ca-file", writeFile(t, "ca.pem", "no")},
+		"a key that is none":   {"--key-file", writeFile(t, "key", "two\nlines")},
+		"an empty key":         {"--key-file", writeFile(t, "empty", "\n")},
+		"a bad proxy":          {"--proxy", "::"},
+		"no agent":             {"--agent", ""},
+		"a plugin":             {"--plugin"},
 	} {
 		got := f.runHook("claude-code", bashMessage, args...)
 		if got.wantDenied(t, "was not run"); t.Failed() {

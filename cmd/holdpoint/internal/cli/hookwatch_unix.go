@@ -18,7 +18,7 @@ func waitForReader(ctx context.Context, output io.Writer) bool {
 	if !ok {
 		return false
 	}
-	const pollTime = 500 // ms
+	const pollTime = 500                         // ms
 	fds := []unix.PollFd{{Fd: int32(file.Fd())}} //nolint:gosec // G115: descriptors are small
 	for ctx.Err() == nil {
 		n, err := unix.Poll(fds, pollTime)
