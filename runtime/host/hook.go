@@ -167,7 +167,7 @@ func (f fields) output(names ...string) string {
 }
 
 // readSnake reads the members that Claude Code, Codex, Gemini CLI and Cursor share. Before and after are the names of events; failed is the
-// event of a tool that failed.
+// event of a tool that failed, or empty.
 func readSnake(f fields, before, after, failed string) (Event, error) {
 	var e Event
 	var name, agentID, agentType string
@@ -179,11 +179,13 @@ func readSnake(f fields, before, after, failed string) (Event, error) {
 		return e, err
 	}
 	e.Subagent = cmp.Or(agentType, agentID)
-	switch name {
-	case before:
-	case after:
+	switch {
+	case name == "":
+		return e, errors.New("the host's message: hook_event_name: must not be empty")
+	case name == before:
+	case name == after:
 		e.After = true
-	case failed:
+	case name == failed:
 		e.After, e.Failed = true, true
 	default:
 		return e, fmt.Errorf("the host's message: hook_event_name: must be %s", before)
