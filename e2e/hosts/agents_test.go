@@ -253,7 +253,7 @@ func copilot() agent {
 				return []any{object{"type": "command", "bash": command, "timeoutSec": h.timeout}}
 			}
 			r.writeFile(filepath.Join(r.home, ".copilot/hooks/holdpoint.json"), encode(object{"version": 1, "hooks": object{
-				"preToolUse": hook(h.command), "postToolUse": hook(strings.Replace(h.command, " hook copilot ", " hook copilot --after ", 1)),
+				"preToolUse": hook(h.command), "postToolUse": hook(strings.Replace(h.command, "' hook copilot ", "' hook copilot --after ", 1)),
 			}}))
 		},
 		command: func(r *run, mode string) ([]string, []string) {

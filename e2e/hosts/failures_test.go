@@ -125,7 +125,7 @@ func failures() []failure {
 
 // wrap makes the command that a host runs, as the docs say.
 func wrap(program, name string, flags []string) string {
-	return program + " hook " + name + " " + strings.Join(flags, " ") + " || { echo 'Holdpoint: hook failed; call refused' >&2; exit 2; }"
+	return "'" + program + "' hook " + name + " '" + strings.Join(flags, "' '") + "' || { echo 'Holdpoint: hook failed; call refused' >&2; exit 2; }"
 }
 
 // runFailure runs an agent that wants a tool, whose hook fails. It reports whether the tool ran.

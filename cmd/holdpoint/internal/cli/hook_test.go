@@ -282,5 +282,5 @@ func TestHookSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, "plugin", plugin, `"hook","opencode","--agent=laptop","--key-file=`+wd+`/k"]`, "export const Holdpoint")
+	wantContains(t, "plugin", plugin, `"hook","opencode","--url=`+f.URL+`","--agent=laptop","--key-file=`+wd+`/k"]`, "export const Holdpoint")
 }
