@@ -40,6 +40,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/host"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/limit"
@@ -229,7 +230,7 @@ func (rt *Runtime) makeRegistry() error {
 	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
 		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.QueueListing,
-		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source, tool.OpenAPI: rt.apis, tool.HTTPAPI: rt.apis},
+		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source, tool.OpenAPI: rt.apis, tool.HTTPAPI: rt.apis, tool.Gate: host.Source{}},
 	})
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ const (
 	CallAnswered        Action = "call.answered" // and the client answered
 	CallRevealed        Action = "call.revealed" // a person saw hidden values
 	CallFileOpened      Action = "call.file_opened"
+	CallReleased        Action = "call.released"    // its caller may execute it
+	CallCallerLeft      Action = "call.caller_left" // its caller no longer waits for it
 
 	ApprovalApproved     Action = "approval.approved"
 	ApprovalRejected     Action = "approval.rejected"
@@ -201,7 +203,7 @@ func (a Action) About() string {
 	switch a {
 	case CallParked, CallAllowed, CallDenied, CallInvalid, CallNeedsConnection, CallConnected, CallExecuting, CallGivenBack, CallSucceeded,
 		CallFailed, CallExpired, CallCancelled, CallUnknown, CallLateOutcome, CallResolved, CallCancelRequested, CallAsked, CallAnswered,
-		CallRevealed, CallFileOpened,
+		CallRevealed, CallFileOpened, CallReleased, CallCallerLeft,
 		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalUndone, ApprovalAskedAgain, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
 		ApprovalNoReviewer, ApprovalClaimed, ApprovalReleased, ApprovalAssigned, ApprovalCommented, ApprovalVoted, ApprovalVotedAgainst, ApprovalVoteTakenBack,
 		ApprovalPolicyChanged, ApprovalGlassReviewed, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:

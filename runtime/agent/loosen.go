@@ -100,7 +100,7 @@ func choosesTarget(field string) bool {
 		return tool.ChoosesCode(variable)
 	}
 	switch field {
-	case "transport", "url", "base_url", "command", "run_as", "paths.read", "paths.write", "spec", "document", "endpoints":
+	case "transport", "host", "url", "base_url", "command", "run_as", "paths.read", "paths.write", "spec", "document", "endpoints":
 		return true
 	}
 	return false

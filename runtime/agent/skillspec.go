@@ -40,6 +40,10 @@ type SkillSpec struct {
 	ApprovalTimeout *Duration `json:"approval_timeout,omitempty" setting:"column=approval_timeout_ms,default=5m,min=1s,max=720h" flag:"time to decide about a call: 5m" about:"5m"`
 	// ApprovalValidity is how long an approved call may be sent after the decision. Zero: as long as the approval timeout.
 	ApprovalValidity *Duration `json:"approval_validity,omitempty" setting:"min=1s,max=720h,zero=the approval timeout,unlisted" flag:"how long an approved call may be sent after the decision: 10m; 0s is the approval timeout" about:"How long an approved call may be sent after the decision. 0s: as long as approval_timeout."`
+	// Host is the program whose own tools a skill of transport gate has. Empty: those that callers name.
+	Host string `json:"host,omitempty" setting:"check=checkHost" flag:"of transport gate: the program whose own tools it has, such as claude-code" about:"Of transport gate: the program whose own tools the skill has: claude-code, codex, gemini, copilot, opencode or cursor; null: the tools that callers name."`
+	// ReleaseTime is how long a released call of transport gate may be started. Zero: [DefaultReleaseTime].
+	ReleaseTime *Duration `json:"release_time,omitempty" setting:"min=1s,max=24h,zero=5m,unlisted" flag:"of transport gate: how long the caller may start a released call: 5m; 0s is 5m" about:"Of transport gate: how long the caller may start a released call. 0s: 5m."`
 	// CallTimeout is the time for the server to answer a call.
 	CallTimeout *Duration `json:"call_timeout,omitempty" setting:"column=call_timeout_ms,default=1m,min=10ms,max=1h" flag:"time for its server to answer a call: 60s" about:"1m"`
 	// Resources is ResourcesGated or ResourcesPass; auto-approved skills always pass.

@@ -75,7 +75,7 @@ func (r *skillRow) buildServer(box *secret.Box) (tool.Server, error) {
 	}
 	server := tool.Server{
 		SkillID: r.ID, Skill: r.Name, Revision: r.Revision, Transport: r.Transport,
-		URL: r.URL, PublicHosts: r.settings.PublicHosts, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env, RunAs: r.RunAs, Paths: r.Paths,
+		URL: r.URL, PublicHosts: r.settings.PublicHosts, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env, RunAs: r.RunAs, Paths: r.Paths, Host: r.Host,
 		Authorization: r.OAuth.withSecrets(secrets.OAuth).buildAuthorization(), PerUser: r.PerUser,
 	}
 	if r.Transport.IsAPI() {

@@ -122,8 +122,14 @@ func (s *skillState) validate(r report, limits limits) {
 		r.checkEnv(s.Env)
 	case tool.OpenAPI, tool.HTTPAPI:
 		s.validateAPI(r, limits)
+	case tool.Gate:
+		s.validateGate(r)
 	default:
-		r.add("transport", "must be stdio, http, openapi or http-api")
+		r.add("transport", "must be stdio, http, openapi, http-api or gate")
+	}
+	if s.Transport != tool.Gate {
+		r.check(s.Host == "", "host", "belongs to transport gate")
+		r.check(s.ReleaseTime == 0, "release_time", "belongs to transport gate")
 	}
 	if !s.Transport.IsAPI() {
 		r.check(s.API.isEmpty(), "spec", "and the other settings of HTTP APIs belong to transports openapi and http-api")
@@ -135,6 +141,26 @@ func (s *skillState) validate(r report, limits limits) {
 	s.validateSettings(r)
 	r.checkToolSettings(s.Transport, s.Tools)
 	r.checkEscalation(s.Team, s.EscalateTo, s.Escalation)
+}
+
+// validateGate checks a skill without a server.
+func (s *skillState) validateGate(r report) {
+	r.check(s.URL == "", "url", "belongs to transport http")
+	r.check(len(s.Command) == 0, "command", "belongs to transport stdio")
+	r.check(len(s.Env) == 0, "env", "belongs to transport stdio")
+	r.check(len(s.Headers) == 0, "headers", "belong to transport http")
+	r.check(s.OAuth == nil, "oauth", "belongs to transport http")
+	r.check(!s.IdentityHeaders.Enabled, "identity_headers", "belong to transport http")
+	r.check(!s.PerUser, "connection", "per_user belongs to transport http")
+}
+
+// DefaultReleaseTime is how long a released call may be started.
+const DefaultReleaseTime = 5 * time.Minute
+
+func (r report) checkHost(field, name string) {
+	if name != "" {
+		r.checkChoice(field, name, tool.Hosts()...)
+	}
 }
 
 // checkHeaders checks the headers of a skill. The function value checks each value.

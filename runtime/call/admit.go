@@ -48,7 +48,7 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 		}
 	}
 	c.Pin, c.SkillRevision = a.definition.Pin(), skill.Revision
-	if c.Status == "" { // a new call
+	if c.Status == "" && !c.GateOnly { // a new call
 		if err := s.freezeAttachments(ctx, c, a.definition); err != nil {
 			return nil, err
 		}

@@ -77,6 +77,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 		if err != nil || moved == nil {
 			return nil, err
 		}
+		moved.gateOnly = c.GateOnly
 		last, err := s.prepareMoves(ctx, tx, moved)
 		failpoint.Hit(failpoint.DecideBeforeCommit)
 		return last, err
@@ -101,7 +102,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 		c.Status = Approved
 		approved.call, approved.decided = new(c), new(a)
 	}
-	if reserved {
+	if reserved && !c.GateOnly {
 		reserved = false
 		s.dispatchCall(approved)
 	}

@@ -163,45 +163,61 @@ func (s *Service) executeCall(ctx context.Context, approved *approvedCall) (agai
 	switch {
 	case c.Status == Executing && c.claimedBy == s.Instance: // the answer of our claim was lost
 		return 0, s.giveBack(ctx, id, c.Gated)
-	case c.Status != Approved:
+	case c.Status != Approved || c.GateOnly:
 		return 0, nil
 	case !s.gates.enter(c.SkillID):
 		return crowdedDelay, nil
 	}
 	defer s.gates.leave(c.SkillID)
-	began := s.Now()
+	to, again, err := s.compareApproved(ctx, approved)
+	if to == nil || again > 0 || err != nil {
+		return again, err
+	}
+	ours, again, err := s.claimApproved(ctx, approved, to, nil)
+	if err != nil || !ours {
+		return again, err
+	}
+	s.sendCall(c, *to)
+	return 0, nil
+}
+
+// compareApproved compares an approved call with the present state again. It returns nil if the call must not be sent: then it has ended, or
+// waits again. It returns a time after which to try again if the call must not be sent yet.
+func (s *Service) compareApproved(ctx context.Context, approved *approvedCall) (*target, time.Duration, error) {
+	c, began := approved.call, s.Now()
 	to, refusal, err := s.recheckApproved(c.trace.In(ctx), c, approved.decided)
 	if errors.Is(err, errDecidedAgain) {
-		return time.Millisecond, nil
+		return nil, time.Millisecond, nil
 	}
 	if again, ok := errors.AsType[*ruledError](err); ok {
-		return 0, s.askAgain(ctx, c, approved.decided, again)
+		return nil, 0, s.askAgain(ctx, c, approved.decided, again)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("check call %s again: %w", id, err)
+		return nil, 0, fmt.Errorf("check call %s again: %w", c.ID, err)
 	}
 	if refusal != nil {
-		return 0, s.refuseApproved(ctx, c, refusal)
+		return nil, 0, s.refuseApproved(ctx, c, refusal)
 	}
 	s.recordStep(c, StepValidate, began)
-	if to.undoLeft > 0 {
-		return to.undoLeft, nil
-	}
+	return &to, to.undoLeft, nil
+}
+
+// claimApproved claims a call that was compared: for this instance, or for the request that it is released to. It reports false if it did not
+// claim the call: another one was first, or it must not be sent.
+func (s *Service) claimApproved(ctx context.Context, approved *approvedCall, to *target, release *gateRelease) (bool, time.Duration, error) {
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
-	began = s.Now()
-	ours, refusal, err := s.claimCall(ctx, c, approved.jobID, to.open)
+	c, began := approved.call, s.Now()
+	ours, refusal, err := s.claimCall(ctx, c, approved.jobID, to.open, release)
 	if again, ok := errors.AsType[*ruledError](err); ok {
-		return 0, s.askAgain(ctx, c, approved.decided, again)
+		return false, 0, s.askAgain(ctx, c, approved.decided, again)
 	}
 	if refusal != nil {
-		return 0, s.refuseApproved(ctx, c, refusal)
+		return false, 0, s.refuseApproved(ctx, c, refusal)
 	}
-	if err != nil || !ours {
-		return 0, err
+	if err == nil && ours {
+		s.recordStep(c, StepLog, began)
 	}
-	s.recordStep(c, StepLog, began)
-	s.sendCall(c, to)
-	return 0, nil
+	return ours, 0, err
 }
 
 // refuseApproved ends an approved call that must not be sent, or makes it wait for a connection.
@@ -366,10 +382,14 @@ func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event
 	return m.made, nil
 }
 
-// claimCall claims the call for this instance, stores its facts and removes its job, in one round trip, unless its verdict is open. It reports
-// false if another instance was first, or if the settled verdict refuses the call. Errors: *ruledError.
-func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64, open *openVerdict) (bool, *refusal, error) {
+// claimCall claims the call for this instance, stores its facts and removes its job, in one round trip, unless its verdict is open; or it
+// claims a gate-only call for its caller, with the release. It reports false if another one was first, or if the settled verdict refuses the
+// call. Errors: *ruledError.
+func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64, open *openVerdict, release *gateRelease) (bool, *refusal, error) {
 	m := &move{event: onClaim, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Executing}}
+	if release != nil {
+		m.event = onRelease
+	}
 	batch := &pgx.Batch{}
 	if err := s.queueMoves(batch, m); err != nil {
 		return false, nil, err
@@ -384,13 +404,19 @@ func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64, open *ope
 		batch.Queue(`DELETE FROM river_job WHERE id = $2 AND state IN ('available', 'scheduled')
 			AND EXISTS (SELECT FROM (SELECT $1::uuid AS subject_id) AS e WHERE `+justWritten+`)`, c.ID, jobID)
 	}
+	if release != nil {
+		release.queue(batch, c.ID)
+	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)
 	var refused *refusal
 	var err error
-	if open == nil {
-		err = s.Pool.SendBatch(ctx, batch).Close()
-	} else {
+	switch {
+	case open != nil:
 		refused, err = s.claimCounted(ctx, open, batch)
+	case release != nil:
+		err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error { return s.sendSettled(ctx, tx, batch) })
+	default:
+		err = s.Pool.SendBatch(ctx, batch).Close()
 	}
 	if _, ruled := errors.AsType[*ruledError](err); ruled || refused != nil {
 		return false, refused, err
@@ -399,13 +425,27 @@ func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64, open *ope
 		s.triggerRecovery()
 		return false, nil, fmt.Errorf("claim call %s: %w", c.ID, err)
 	}
+	if !m.made && release != nil {
+		_, err := s.endUnsent(ctx, s.Pool, onLapse, c.ID, lapsedOutcome()) // it changes nothing unless the approval has lapsed
+		return false, nil, err
+	}
 	if !m.made {
 		ours, err := s.confirmEarlierClaim(ctx, c)
 		return ours, nil, err
 	}
-	c.Status, c.claimedBy = Executing, s.Instance
+	if c.Status = Executing; release == nil {
+		c.claimedBy = s.Instance
+	}
 	failpoint.Hit(failpoint.ClaimAfterCommit)
 	return true, nil, nil
+}
+
+// sendSettled runs a batch in tx unless another instance may still have to recall a call that it sent or released. Error: errUnsettled.
+func (s *Service) sendSettled(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
+	if !s.isSettled() {
+		return errUnsettled
+	}
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 // confirmEarlierClaim is called if a claim found the call not approved. It reports whether an earlier claim of this flight, whose
@@ -421,7 +461,7 @@ func (s *Service) confirmEarlierClaim(ctx context.Context, c *Call) (bool, error
 			err = fmt.Errorf("claim call %s: it was given back meanwhile", c.ID)
 		}
 		return false, err
-	case now.Status != Executing || now.claimedBy != s.Instance:
+	case now.Status != Executing || now.claimedBy != s.Instance: // a released call has no claimant
 		return false, nil
 	}
 	c.Status, c.claimedBy = Executing, s.Instance

@@ -94,6 +94,17 @@ func (f *flights) markSending(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[c.ID] = flight{f.calls[c.ID].run, true}
+	f.rememberLocked(c)
+}
+
+// remember notes that a call is about to be released. Its caller may execute it even if the database loses that.
+func (f *flights) remember(c *Call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rememberLocked(c)
+}
+
+func (f *flights) rememberLocked(c *Call) {
 	f.recent.add(new(c.withoutResult()))
 	if c.Gated {
 		f.gated.add(c.ID)

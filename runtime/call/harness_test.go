@@ -22,6 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/host"
 	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -114,7 +115,7 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	w := &world{t: t, db: worldtest.NewDB(t), source: &fakeSource{}, reviewer: uuid.New(), traces: traces}
 	w.source.Offer(writeTool, echoTool)
 	r := runtimetest.NewRegistry(t, runtimetest.Config{
-		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: w.source},
+		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: w.source, tool.Gate: host.Source{}},
 	})
 	w.registry, w.discovery, w.agents, w.catalog = r, r.Discovery, r.Agents, r.Catalog
 	w.startFiles()

@@ -26,7 +26,7 @@ type intakeItem struct {
 	keyedSum  []byte                                              // see [keyedSum]
 	parking   *parking                                            // nil: the call is not parked
 	wait      *connectWait                                        // nil: the call does not wait for a connection
-	begin     func(ctx context.Context, tx pgx.Tx, c *Call) error // of a carried call
+	begin     func(ctx context.Context, tx pgx.Tx, c *Call) error // of a carried or a gate-only call
 	move      *move
 	open      *openVerdict // settled in the transaction; nil: the verdict does not depend on earlier calls
 	tried     bool         // whether the verdict was settled before, in an attempt that may have committed
@@ -297,17 +297,17 @@ func (s *Service) recordInserted(ctx context.Context, tx pgx.Tx, items []*intake
 
 const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
 		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
-		trace, request, rules, grant_id, keyed_until, claimed_at, finished_at)
+		trace, request, rules, grant_id, gate_host, keyed_until, claimed_at, finished_at)
 	SELECT id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
-		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, trace, request, rules, grant_id,
+		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, trace, request, rules, grant_id, gate_host,
 		CASE WHEN keyed_for IS NOT NULL THEN holdpoint_now() + keyed_for * interval '1 microsecond' END,
-		CASE WHEN claimed_by IS NOT NULL THEN holdpoint_now() END,
+		CASE WHEN claimed_by IS NOT NULL OR gate_host IS NOT NULL AND status = 'executing' THEN holdpoint_now() END,
 		CASE WHEN status IN ('invalid', 'denied') THEN holdpoint_now() END
 	FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[], $8::text[],
 		$9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::uuid[],
-		$17::jsonb[], $18::bytea[], $19::bigint[], $20::bytea[], $21::bytea[], $22::jsonb[], $23::uuid[])
+		$17::jsonb[], $18::bytea[], $19::bigint[], $20::bytea[], $21::bytea[], $22::jsonb[], $23::uuid[], $24::text[])
 		AS c(id, agent_id, principal_id, conversation_id, skill_id, skill_revision, gated, status,
-		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace, request, rules, grant_id)
+		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace, request, rules, grant_id, gate_host)
 	ORDER BY attach_key`
 
 var insertCallSQL = postgres.ForOneRow(insertCallsSQL) //nolint:gochecknoglobals // a constant
@@ -322,7 +322,7 @@ func (s *Service) callColumns(items []*intakeItem) []any {
 	pins, arguments, keys := make([][]byte, n), make([][]byte, n), make([][]byte, n)
 	codes, messages, callers := make([]*string, n), make([]*string, n), make([]*string, n)
 	sums, ttls, traces, requests := make([][]byte, n), make([]*int64, n), make([][]byte, n), make([][]byte, n)
-	rules, grants := make([]*string, n), make([]*uuid.UUID, n)
+	rules, grants, hosts := make([]*string, n), make([]*uuid.UUID, n), make([]*string, n)
 	for i, item := range items {
 		c := item.call
 		ids[i], agents[i], skills[i] = c.ID, c.AgentID, c.SkillID
@@ -336,10 +336,13 @@ func (s *Service) callColumns(items []*intakeItem) []any {
 			ttls[i] = new(s.IdempotencyTTL.Microseconds())
 		}
 		requests[i], rules[i], grants[i] = c.request, encodeRules(c.Rules), postgres.OrNull(c.GrantID)
+		if c.GateOnly {
+			hosts[i] = &c.Host
+		}
 	}
 	return []any{
 		ids, agents, principals, conversations, skills, revisions, gated, statuses, tools, names,
-		pins, arguments, keys, codes, messages, claimants, callers, sums, ttls, traces, requests, rules, grants,
+		pins, arguments, keys, codes, messages, claimants, callers, sums, ttls, traces, requests, rules, grants, hosts,
 	}
 }
 

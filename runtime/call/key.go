@@ -43,6 +43,9 @@ func attachKey(sub *Submission) []byte {
 	if sub.IdempotencyKey != "" {
 		return hashParts(append(c.attachScope(), []byte("key"), []byte(sub.IdempotencyKey))...)
 	}
+	if sub.Gate != nil {
+		return hashParts(append(c.attachScope(), c.Arguments, []byte(sub.Gate.Directory))...)
+	}
 	return callKey(c)
 }
 

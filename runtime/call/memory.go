@@ -330,7 +330,7 @@ func (s *Service) claimCounted(ctx context.Context, o *openVerdict, claim *pgx.B
 		if refused, err = o.compare(); refused != nil || err != nil {
 			return err
 		}
-		return tx.SendBatch(ctx, claim).Close()
+		return s.sendSettled(ctx, tx, claim)
 	})
 	return refused, err
 }

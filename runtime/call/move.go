@@ -32,6 +32,7 @@ type move struct {
 	errorLine  string
 	localOnly  bool // only this process has waiters
 
+	gateOnly   bool          // the call is released to its caller, which waits for that, and Holdpoint sends nothing
 	dispatched bool          // this process sends the approved call, and its job waits for that
 	undo       time.Duration // the approved call is not claimed before
 	jobID      int64         // of an approved call, after the move
@@ -53,7 +54,7 @@ func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 			return fmt.Errorf("move call %s: %s does not lead to %s", m.id, m.event, m.status)
 		}
 		m.made, byID[m.id] = false, m
-		if t.announce && !m.localOnly {
+		if (t.announce || m.gateOnly) && !m.localOnly {
 			ids = append(ids, m.id.String())
 		}
 	}
@@ -75,7 +76,7 @@ func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 		if m.settled != nil {
 			approval.QueueSettle(batch, justWritten, m.settled, *m.settlement, m.origin)
 		}
-		if m.status == Approved {
+		if m.status == Approved && !m.gateOnly {
 			wait := time.Duration(0)
 			if m.dispatched {
 				wait = m.undo + dispatchGrace
@@ -173,7 +174,7 @@ func (s *Service) announceMoves(ctx context.Context, moves ...*move) {
 		}
 		t := s.transitions[m.event]
 		after := m.callAfter()
-		if t.announce {
+		if t.announce || m.gateOnly {
 			s.hub.wake(m.id, after)
 		}
 		if m.settled != nil {
@@ -226,5 +227,9 @@ func (s *Service) moveColumns(moves []*move) []any {
 			measured[i] = m.call.Measures.encodeColumn()
 		}
 	}
-	return []any{s.Instance, moveIDs(moves), statuses, codes, failures, effects, messages, results, measured, lines, final}
+	claimant := &s.Instance
+	if moves[0].event == onRelease { // its caller has the call then
+		claimant = nil
+	}
+	return []any{claimant, moveIDs(moves), statuses, codes, failures, effects, messages, results, measured, lines, final}
 }

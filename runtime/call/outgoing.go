@@ -17,7 +17,7 @@ import (
 
 // Outgoing returns the HTTP request of the call, with secrets masked. Nil: the call has only arguments.
 func (c *Call) Outgoing() (*tool.Outgoing, error) {
-	if c.request == nil {
+	if c.request == nil || c.GateOnly {
 		return nil, nil
 	}
 	var o tool.Outgoing
@@ -70,6 +70,9 @@ func (s *Service) presentTarget(ctx context.Context, c *Call) (target, error) {
 // previewRequest stores in c the request that its source would send. It returns a refusal if the arguments or the skill's settings do not
 // make a request.
 func (s *Service) previewRequest(ctx context.Context, c *Call, to target) (*refusal, error) {
+	if c.GateOnly {
+		return nil, nil // what it is bound to came with the call
+	}
 	if c.request = nil; !to.server.Transport.IsAPI() {
 		return nil, nil
 	}
@@ -139,7 +142,7 @@ func (s *Service) ReadBefore(ctx context.Context, c *Call) (*tool.State, error) 
 	if c.Status != Parked {
 		return nil, ErrState
 	}
-	if c.request == nil {
+	if c.request == nil || c.GateOnly {
 		return nil, ErrNoPreview
 	}
 	found, err := s.before.Get(ctx, c.ID, func(ctx context.Context) (stateBefore, error) { return s.readBefore(ctx, c) })

@@ -33,18 +33,18 @@ const noBytes = `, NULL::bytea`
 const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
 	delivered_at, claimed_by, gated, status, tool, exposed_name, pin, caller, trace, made IS NOT NULL`
 
-const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution, measured, content_deleted_at, rules, grant_id`
+const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution, measured, content_deleted_at, rules, grant_id, gate_host`
 
 func scanCall(row pgx.CollectableRow) (Call, error) {
 	var c Call
 	var principal, conversation, claimant, granted *uuid.UUID
 	var pin, arguments, submitted, result, sum, unfrozen, request, trace []byte
-	var late *string
+	var late, host *string
 	var caller *Caller
 	var measured []*int64
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
 		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &caller, &trace, &c.hasFiles,
-		&arguments, &submitted, &result, &sum, &unfrozen, &request, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution, &measured, &c.ContentDeletedAt, &c.Rules, &granted)
+		&arguments, &submitted, &result, &sum, &unfrozen, &request, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution, &measured, &c.ContentDeletedAt, &c.Rules, &granted, &host)
 	if err != nil {
 		return c, err
 	}
@@ -54,6 +54,9 @@ func scanCall(row pgx.CollectableRow) (Call, error) {
 	c.PrincipalID, c.ConversationID, c.claimedBy = postgres.OrNil(principal), postgres.OrNil(conversation), postgres.OrNil(claimant)
 	c.GrantID = postgres.OrNil(granted)
 	c.took = c.GrantID
+	if c.GateOnly = host != nil; c.GateOnly {
+		c.Host = *host
+	}
 	c.Arguments, c.Submitted, c.Result, c.unfrozen = arguments, submitted, result, unfrozen
 	c.request = request
 	c.trace, c.began, c.Measures = telemetry.ReadPending(trace), c.CreatedAt, readMeasures(measured)

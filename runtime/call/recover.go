@@ -25,7 +25,7 @@ const (
 type openCall struct {
 	ID        uuid.UUID
 	Status    Status
-	ClaimedBy *uuid.UUID // nil: not claimed, or carried
+	ClaimedBy *uuid.UUID // nil: not claimed, or carried, or released
 	Gated     bool
 }
 
@@ -106,10 +106,11 @@ func (s *Service) keepRecovering() {
 //
 //   - calls claimed by instances that are gone become unknown,
 //   - calls claimed by this instance that it is not sending are given back, or become unknown if it sent them before,
-//   - approved calls without a job get a job, or expire if their approval has lapsed.
+//   - approved calls without a job get a job, or expire if their approval has lapsed,
+//   - released calls without an outcome become unknown after a day.
 func (s *Service) recoverCalls(ctx context.Context, gone map[uuid.UUID]string) error {
 	var own []openCall
-	var approved, alive []uuid.UUID
+	var approved, alive, released []uuid.UUID
 	var lost []*move
 	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
 		removed, err := removeInstances(ctx, tx, gone)
@@ -123,13 +124,14 @@ func (s *Service) recoverCalls(ctx context.Context, gone map[uuid.UUID]string) e
 		if alive, err = readIDs(ctx, tx, LiveInstances); err != nil {
 			return fmt.Errorf("read instances: %w", err)
 		}
-		own, approved = nil, nil
+		own, approved, released = nil, nil, nil
 		var claims, strangers []uuid.UUID
 		for _, c := range open {
 			switch claimant := postgres.OrNil(c.ClaimedBy); {
 			case c.Status == Approved:
 				approved = append(approved, c.ID)
 			case claimant == uuid.Nil:
+				released = append(released, c.ID) // or carried
 			case claimant == s.Instance:
 				own = append(own, c)
 			case slices.Contains(alive, claimant):
@@ -164,6 +166,9 @@ func (s *Service) recoverCalls(ctx context.Context, gone map[uuid.UUID]string) e
 			return err
 		}
 	}
+	if err := s.endUnreported(ctx, released); err != nil {
+		return err
+	}
 	return s.recoverApproved(ctx, approved, alive)
 }
 
@@ -185,7 +190,8 @@ func (s *Service) recoverApproved(ctx context.Context, approved, alive []uuid.UU
 	others := slices.DeleteFunc(slices.Clone(alive), func(id uuid.UUID) bool { return id == s.Instance })
 	unsent, err := readIDs(ctx, s.vital, `SELECT id FROM unnest($1::uuid[]) AS open(id) WHERE NOT EXISTS (SELECT FROM river_job j
 			WHERE j.kind = $2 AND j.args @> jsonb_build_object('call_id', open.id) AND j.finalized_at IS NULL
-				AND (j.state <> 'running' OR j.attempted_by[cardinality(j.attempted_by)] = ANY($3::uuid[]::text[])))`,
+				AND (j.state <> 'running' OR j.attempted_by[cardinality(j.attempted_by)] = ANY($3::uuid[]::text[])))
+			AND NOT EXISTS (SELECT FROM calls WHERE calls.id = open.id AND calls.gate_host IS NOT NULL)`,
 		approved, executeArgs{}.Kind(), others)
 	if err != nil {
 		return fmt.Errorf("find approved calls without a job: %w", err)

@@ -141,10 +141,12 @@ type Caller struct {
 	Progress bool `json:"progress,omitempty"`
 	// Depth is the number of agents between the client and this call.
 	Depth int `json:"depth,omitempty"`
+	// Gate says where a gate-only call comes from. Nil: it is none.
+	Gate *GateOrigin `json:"gate,omitempty"`
 }
 
 func (c Caller) isZero() bool {
-	return c.Capabilities == nil && c.LogLevel == "" && !c.Progress && c.Depth == 0
+	return c.Capabilities == nil && c.LogLevel == "" && !c.Progress && c.Depth == 0 && c.Gate == nil
 }
 
 // encodeColumn returns the value of the column caller. Nil: no capabilities.

@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Submit validates, judges and records a call. When it returns, an auto-approved call is being sent, and a gated one is parked or
@@ -22,6 +23,9 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) {
 	skill, server, err := s.Agents.Skill(ctx, sub.Entry.SkillID)
 	if err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	}
+	if (sub.Gate != nil) != (server.Transport == tool.Gate) {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, errWrongDoor)
 	}
 	c, err := newCall(&sub, skill)
 	if err != nil {
@@ -58,6 +62,9 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Ticket, error) {
 	return ticket, err
 }
 
+// errWrongDoor means that a call came in the way of calls that Holdpoint sends, and its skill is of the other kind, or the other way round.
+var errWrongDoor = errors.New("the skill has another kind of calls")
+
 // newCall makes a call of the definition that the agent was offered. [Service.admitCall] replaces it by the present one.
 func newCall(sub *Submission, skill *agent.Skill) (*Call, error) {
 	id := sub.ID
@@ -67,7 +74,7 @@ func newCall(sub *Submission, skill *agent.Skill) (*Call, error) {
 			return nil, fmt.Errorf("make call id: %w", err)
 		}
 	}
-	return &Call{
+	c := &Call{
 		ID:             id,
 		AgentID:        sub.Agent.ID,
 		Agent:          sub.Agent.Name,
@@ -81,7 +88,13 @@ func newCall(sub *Submission, skill *agent.Skill) (*Call, error) {
 		Pin:            sub.Entry.Tool.Pin(),
 		Arguments:      sub.Arguments,
 		caller:         sub.Caller,
-	}, nil
+	}
+	if sub.Gate != nil {
+		if err := c.setGate(sub.Gate, skill); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 // recordRefusal records a call that is refused, unless it repeats a call that was admitted earlier.
@@ -90,8 +103,11 @@ func (s *Service) recordRefusal(ctx context.Context, c *Call, sub *Submission, o
 		return before, err
 	}
 	c.Status, c.Code, c.Message = o.status, o.code, o.message
-	c.Arguments, c.Files, c.request = c.AgentArguments(), nil, nil // the agent's arguments, without the URLs of files
+	c.Arguments, c.Files = c.AgentArguments(), nil // the agent's arguments, without the URLs of files
 	item := &intakeItem{call: c, move: newSubmitMove(ctx, c, sub, withRules(c, map[string]any{"code": o.code}))}
+	if item.begin = beginGated(sub, item, nil); item.begin == nil {
+		c.request = nil
+	}
 	s.recordCall(s.direct, item)
 	if item.err == nil {
 		s.recordEnd(ctx, c)
@@ -112,6 +128,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 
 		pendingLimit: sub.Agent.Limits.PendingCalls(),
 	}
+	item.begin = beginGated(sub, item, a.skill)
 	s.recordCall(s.gated, item)
 	item.ticket.Alone = item.err == nil && item.ticket.Status == Parked && item.parking.lacksReviewer
 	return item.ticket, item.err
@@ -142,8 +159,11 @@ func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, a 
 	switch {
 	case a.open != nil:
 		batch = s.counted
-	case c.GrantID != uuid.Nil: // it takes a use in the same transaction
+	case c.GrantID != uuid.Nil || c.GateOnly: // it takes a use, or is released, in the same transaction
 		batch = s.gated
+	}
+	if item.begin = beginGated(sub, item, a.skill); c.GateOnly {
+		c.claimedBy = uuid.Nil
 	}
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
 		item.attachKey, item.keyedSum = attachKey(sub), keyedSum(sub)
@@ -155,15 +175,22 @@ func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, a 
 	if !s.flights.add(c.ID, s.pulse.currentRun()) { // an earlier submission with the same id is in flight
 		return Ticket{ID: c.ID, Status: Executing, Attached: true}, nil
 	}
+	if c.GateOnly {
+		s.flights.remember(c) // before the commit: a database that loses it must know that the caller may have executed the call
+	}
 	s.recordCall(batch, item)
 	if a.open != nil && item.err == nil && a.open.verdict.Action != approval.Allow {
-		s.flights.release(c.ID)
+		s.flights.forgetRefused(c.ID)
 		c.claimedBy = uuid.Nil
 		return Ticket{}, errNotAllowed
 	}
 	if item.err != nil || item.ticket.Attached || item.ticket.Status != Executing {
-		s.flights.release(c.ID) // it repeats an earlier call, or another process took the claim
+		s.flights.forgetRefused(c.ID) // it repeats an earlier call, or another process took the claim
 		return item.ticket, item.err
+	}
+	if c.GateOnly {
+		s.flights.release(c.ID)
+		return item.ticket, nil
 	}
 	s.background.Go(func() { s.sendCall(c, a.target) })
 	return item.ticket, nil

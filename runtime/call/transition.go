@@ -16,24 +16,26 @@ type event string
 
 // The events. Each has one [transition].
 const (
-	onSubmit   event = "submit"    // a call is recorded
-	onApprove  event = "approve"   // a reviewer approves it
-	onUndo     event = "undo"      // the reviewer takes the approval back before the call may be claimed
-	onAskAgain event = "ask_again" // a rule that did not apply before its approval applies now
-	onSettle   event = "settle"    // a reviewer rejects it, its agent cancels it, or its deadline passes
-	onResume   event = "resume"    // its skill is connected
-	onAbandon  event = "abandon"   // the wait for a connection is cancelled, or its deadline passes
-	onClaim    event = "claim"     // an instance is about to send it
-	onRefuse   event = "refuse"    // it differs from the approved call, or it cannot be sent after its claim
-	onLapse    event = "lapse"     // its approval lapsed
-	onCancel   event = "cancel"    // it is canceled after its approval
-	onSuspend  event = "suspend"   // its server refused to execute it until the skill is connected
-	onGiveBack event = "give_back" // its instance claimed it and did not send it
-	onFinish   event = "finish"    // its instance knows the outcome
-	onComplete event = "complete"  // a carried call has its result
-	onRecall   event = "recall"    // its instance sent it, and the database lost the approval
-	onForget   event = "forget"    // its instance sent it, and the database lost that its skill was connected
-	onLose     event = "lose"      // its instance is gone, or the database lost its outcome
+	onSubmit     event = "submit"     // a call is recorded
+	onApprove    event = "approve"    // a reviewer approves it
+	onUndo       event = "undo"       // the reviewer takes the approval back before the call may be claimed
+	onAskAgain   event = "ask_again"  // a rule that did not apply before its approval applies now
+	onSettle     event = "settle"     // a reviewer rejects it, its agent cancels it, or its deadline passes
+	onResume     event = "resume"     // its skill is connected
+	onAbandon    event = "abandon"    // the wait for a connection is cancelled, or its deadline passes
+	onClaim      event = "claim"      // an instance is about to send it
+	onRelease    event = "release"    // its caller, which executes it, may do so
+	onRefuse     event = "refuse"     // it differs from the approved call, or it cannot be sent after its claim
+	onLapse      event = "lapse"      // its approval lapsed
+	onCancel     event = "cancel"     // it is canceled after its approval
+	onSuspend    event = "suspend"    // its server refused to execute it until the skill is connected
+	onGiveBack   event = "give_back"  // its instance claimed it and did not send it
+	onFinish     event = "finish"     // its instance knows the outcome
+	onComplete   event = "complete"   // a carried call has its result, or the caller of a released call reported the outcome
+	onUnreported event = "unreported" // the caller of a released call did not report the outcome
+	onRecall     event = "recall"     // its instance sent it, and the database lost the approval
+	onForget     event = "forget"     // its instance sent it, and the database lost that its skill was connected
+	onLose       event = "lose"       // its instance is gone, or the database lost its outcome
 )
 
 // claimant is the instance whose claim an executing call must have for a transition.
@@ -42,7 +44,7 @@ type claimant int
 const (
 	anyInstance  claimant = iota
 	thisInstance          // the instance that makes the move
-	noInstance            // of carried calls
+	noInstance            // of carried and released calls
 )
 
 // transition is one row of the state machine of calls.
@@ -74,7 +76,11 @@ func transitions() []transition {
 			noun: "call", verb: "connected", announce: true,
 		},
 		{event: onAbandon, from: []Status{NeedsConnection}, to: []Status{Expired, Cancelled}, noun: "call", announce: true},
-		{event: onClaim, from: []Status{Approved}, to: []Status{Executing}, when: "NOT " + approval.Unclaimable("calls.id"), noun: "call"},
+		{event: onClaim, from: []Status{Approved}, to: []Status{Executing}, when: "calls.gate_host IS NULL AND NOT " + approval.Unclaimable("calls.id"), noun: "call"},
+		{
+			event: onRelease, from: []Status{Approved}, to: []Status{Executing},
+			when: "calls.gate_host IS NOT NULL AND NOT " + approval.Unclaimable("calls.id"), noun: "call", verb: "released", announce: true,
+		},
 		{event: onRefuse, from: sent, to: []Status{Denied, Failed, Invalid}, claim: thisInstance, noun: "call", announce: true},
 		{
 			event: onLapse, from: sent, to: []Status{Expired}, claim: thisInstance, when: approval.Lapsed("calls.id"),
@@ -91,6 +97,7 @@ func transitions() []transition {
 			noun: "call", announce: true,
 		},
 		{event: onComplete, from: []Status{Executing}, to: []Status{Succeeded, Failed}, claim: noInstance, noun: "call", announce: true},
+		{event: onUnreported, from: []Status{Executing}, to: []Status{Unknown}, claim: noInstance, noun: "call", announce: true},
 		{event: onRecall, from: []Status{Parked}, to: []Status{Unknown}, noun: "call", announce: true},
 		{event: onForget, from: []Status{NeedsConnection}, to: []Status{Unknown}, noun: "call", announce: true},
 		{event: onLose, from: sent, to: []Status{Unknown}, noun: "call", announce: true},

@@ -108,6 +108,8 @@ type Call struct {
 	Result         json.RawMessage // a JSON-RPC result, or the error object of a jsonrpc_error, byte for byte
 	Files          []file.Attached // attached by the agent, including those that a reviewer removed
 	Gated          bool
+	GateOnly       bool           // its caller executes it after Holdpoint released it; see gate.go
+	Host           string         // of a gate-only call: the program that executes it; empty: not known
 	Rules          []rule.Applied // operators' rules that matched when it was judged, or failed
 	GrantID        uuid.UUID      // of the grant that let it pass; uuid.Nil: none
 	CreatedAt      time.Time
@@ -192,6 +194,8 @@ type Submission struct {
 	// calls use them, because a reviewer would not see them.
 	Advance map[string]json.RawMessage
 	Awaited bool // another process may wait for the call
+	// Gate is set for calls of skills with the transport gate; see [Service.Gate].
+	Gate *GateRequest
 }
 
 // Ticket identifies a submitted call.
@@ -202,6 +206,8 @@ type Ticket struct {
 	Attached bool      // the ticket is of an earlier call that this one repeats
 	Gated    bool
 	Alone    bool // the call is parked, and no reviewer may decide it
+
+	ReleasedUntil time.Time // of a gate-only call that needed no approval
 }
 
 // Viewer is the reader of a call. An agent sees its own calls for the same principal. Reviewers and operators see all.

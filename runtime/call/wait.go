@@ -323,7 +323,7 @@ func (s *Service) pollOnce(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	rows, _ := s.Pool.Query(ctx, `SELECT id FROM calls WHERE id = ANY($1) AND finished_at IS NOT NULL
+	rows, _ := s.Pool.Query(ctx, `SELECT id FROM calls WHERE id = ANY($1) AND (finished_at IS NOT NULL OR status = 'approved' AND gate_host IS NOT NULL)
 		UNION ALL
 		SELECT call_id FROM approvals WHERE call_id = ANY($1) AND status = 'pending' AND deadline <= (SELECT holdpoint_now())
 		UNION ALL

@@ -22,6 +22,7 @@ func (s *Service) buildCatalog(ctx context.Context, agentID, principal uuid.UUID
 	if err != nil {
 		return 0, nil, nil, err
 	}
+	set.Skills = withoutGated(set.Skills)
 	builtin, err := builtinEntries(set)
 	if err != nil {
 		return 0, nil, nil, err

@@ -23,18 +23,23 @@ type Offer struct {
 	Problem *Problem
 }
 
-// Offers returns the skills of an agent by name, from the cache if possible. It returns [agent.ErrNotFound] if there is no such
-// agent.
-func (s *Service) Offers(ctx context.Context, agentID, principal uuid.UUID) ([]Offer, error) {
-	assigned, err := s.skills.Get(ctx, agentID, func(ctx context.Context) ([]agent.AssignedSkill, error) {
+// assignedSkills returns the skills of an agent, from the cache if possible.
+func (s *Service) assignedSkills(ctx context.Context, agentID uuid.UUID) ([]agent.AssignedSkill, error) {
+	return s.skills.Get(ctx, agentID, func(ctx context.Context) ([]agent.AssignedSkill, error) {
 		set, err := s.agents.AssignedSkills(ctx, agentID)
 		return set.Skills, err
 	})
+}
+
+// Offers returns the skills of an agent by name, from the cache if possible. It returns [agent.ErrNotFound] if there is no such
+// agent.
+func (s *Service) Offers(ctx context.Context, agentID, principal uuid.UUID) ([]Offer, error) {
+	assigned, err := s.assignedSkills(ctx, agentID)
 	if err != nil {
 		return nil, err
 	}
 	offers := make([]Offer, 0, len(assigned))
-	for _, a := range assigned {
+	for _, a := range withoutGated(assigned) {
 		skill, server, err := s.agents.Skill(ctx, a.ID)
 		if errors.Is(err, agent.ErrNotFound) {
 			continue

@@ -17,6 +17,7 @@ func (s *Service) Preview(ctx context.Context, agentID uuid.UUID) (*Catalog, []P
 	if err != nil {
 		return nil, nil, err
 	}
+	set.Skills = withoutGated(set.Skills)
 	builtin, err := builtinEntries(set)
 	if err != nil {
 		return nil, nil, err

@@ -22,6 +22,8 @@ import (
 // fakeCalls is a call service in memory. The tool's name determines the outcome of a call: "gated" parks, "slow" executes until
 // the test finishes it, and other calls end at once with the outcome of the test.
 type fakeCalls struct {
+	fakeGate
+
 	mu        sync.Mutex
 	calls     map[uuid.UUID]*fakeCall
 	order     []uuid.UUID

@@ -28,26 +28,19 @@ const CodeLimited = -32005
 // admitRequest admits a request within the agent's limits, or answers it: RFC 6585, section 4. Requests count that reach skills'
 // servers. The caller must call done when the request ends.
 func (x *exchange) admitRequest() (done func(), ok bool) {
-	limits := limit.Limits{PerMinute: x.agent.Limits.CallsPerMinute, Concurrency: x.agent.Limits.Concurrency}
-	if limits == (limit.Limits{}) {
-		return func() {}, true
-	}
 	switch x.msg.Method {
 	case "tools/call", "resources/read", "prompts/get", "completion/complete":
 	default:
 		return func() {}, true
 	}
-	done, err := x.Limits.Admit(x.r.Context(), x.agent.ID, limits)
-	exceeded, isExceeded := errors.AsType[*limit.Exceeded](err)
+	done, exceeded, err := x.takePlace()
 	switch {
-	case err == nil:
-		return done, true
-	case !isExceeded:
+	case err != nil:
 		x.failInternal("admit request", err)
 		return nil, false
+	case exceeded == nil:
+		return done, true
 	}
-	x.Logger.Debug("request exceeds the agent's limit", "agent", x.agent.Name, "limit", exceeded.Kind,
-		"retry_after", exceeded.RetryAfter.Round(time.Millisecond))
 	seconds := max(1, int(math.Ceil(exceeded.RetryAfter.Seconds())))
 	x.w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	fault := marshal(&jsonrpc.Error{
@@ -58,6 +51,22 @@ func (x *exchange) admitRequest() (done func(), ok bool) {
 		x.noteClientLeft(err)
 	}
 	return nil, false
+}
+
+// takePlace counts a request against the agent's limits. exceeded, if not nil, is the limit that refuses it. The caller must call done when the
+// request ends.
+func (x *exchange) takePlace() (done func(), exceeded *limit.Exceeded, err error) {
+	limits := limit.Limits{PerMinute: x.agent.Limits.CallsPerMinute, Concurrency: x.agent.Limits.Concurrency}
+	if limits == (limit.Limits{}) {
+		return func() {}, nil, nil
+	}
+	done, err = x.Limits.Admit(x.r.Context(), x.agent.ID, limits)
+	if exceeded, ok := errors.AsType[*limit.Exceeded](err); ok {
+		x.Logger.Debug("request exceeds the agent's limit", "agent", x.agent.Name, "limit", exceeded.Kind,
+			"retry_after", exceeded.RetryAfter.Round(time.Millisecond))
+		return nil, exceeded, nil
+	}
+	return done, nil, err
 }
 
 // tooManyPending answers a call that was not made because too many calls wait for people.

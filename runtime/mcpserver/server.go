@@ -45,6 +45,11 @@ type Calls interface {
 	ReviewDeadline(ctx context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error)
 	Answer(ctx context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error
 	RequestCancel(ctx context.Context, viewer call.Viewer, id uuid.UUID) error
+
+	Gate(ctx, wait context.Context, sub call.Submission) (call.Passage, error)
+	AwaitPassage(ctx, wait context.Context, viewer call.Viewer, id uuid.UUID, name string) (call.Passage, error)
+	ReportOutcome(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string, r call.Report) error
+	LeaveGate(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string) error
 }
 
 // Agents is the part of an *[agent.Service] that the endpoint uses.
@@ -60,6 +65,7 @@ type Catalog interface {
 	Conversation(ctx context.Context, agentID, principal, id uuid.UUID) (*catalog.Conversation, error)
 	EndConversation(ctx context.Context, agentID, principal, id uuid.UUID) error
 	SetLogLevel(ctx context.Context, agentID, principal, id uuid.UUID, level string) error
+	FindGated(ctx context.Context, agentID uuid.UUID, skillName, toolName string) (*catalog.Entry, error)
 }
 
 // Resources is the part of a *[resource.Service] that the endpoint uses.
@@ -193,6 +199,7 @@ func (s *Server) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST /agents/{agent}/mcp", s.guard((*exchange).servePost))
 	mux.HandleFunc("DELETE /agents/{agent}/mcp", s.guard(func(x *exchange) { (&sessionRequest{x}).endSession() }))
 	mux.HandleFunc("GET /agents/{agent}/mcp", s.guard(func(x *exchange) { (&subscriptionStream{x}).serveSessionStream() }))
+	s.mountGate(mux)
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)
 }
 

@@ -262,7 +262,7 @@ func (d *Discovery) refreshListing(ctx context.Context, server Server, trustNewT
 	listing.At = d.now()
 	attempt.Tools, attempt.Skipped, attempt.Took = len(listing.Tools), listing.Skipped, listing.At.Sub(asked)
 	attempt.Generation = listing.Generation
-	changes, err := d.recordListing(ctx, attempt, listing.Tools, server.PerUser, trustNewTools)
+	changes, err := d.recordListing(ctx, attempt, listing.Tools, server.PerUser || server.Transport == Gate, trustNewTools)
 	if err != nil {
 		return listed{}, err
 	}

@@ -41,8 +41,8 @@ type change struct {
 	from, current Pin
 }
 
-// compareListing returns the differences between a listing and the pins of a skill. In a partial listing, of one person, tools of other
-// people may be missing.
+// compareListing returns the differences between a listing and the pins of a skill. In a partial listing, tools of other people, or tools
+// that callers named, may be missing.
 func compareListing(known map[string]PinStatus, tools []Definition, partial, acceptNew bool) []change {
 	var changes []change
 	offered := make(map[string]bool, len(tools))

@@ -16,6 +16,8 @@ type Transport string
 const (
 	Stdio Transport = "stdio"
 	HTTP  Transport = "http"
+	// Gate is that of skills without a server: the caller executes the calls that Holdpoint releases.
+	Gate Transport = "gate"
 )
 
 // Server has all that a [Source] needs to reach a skill's server. It is a value: a change of the skill makes a new Server with a higher
@@ -35,6 +37,8 @@ type Server struct {
 	Env         map[string]string // Stdio: variables besides PATH, LANG, HOME and TMPDIR; the values are secret
 	RunAs       string            // Stdio: the account of the child; "": an account of its own, if Holdpoint runs as root
 	Paths       Paths             // Stdio: the paths outside its home that the child may use
+
+	Host string // Gate: the program whose tools the skill has; empty: those that callers name
 
 	// API has the settings of an HTTP API (OpenAPI, HTTPAPI). Nil for MCP.
 	API        *API

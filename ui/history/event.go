@@ -48,6 +48,10 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventCallAnswered(who, what)
 	case audit.CallRevealed:
 		return text.EventCallRevealed(who, what)
+	case audit.CallReleased:
+		return text.EventCallReleased(what, who)
+	case audit.CallCallerLeft:
+		return text.EventCallCallerLeft(what, who)
 	case audit.CallFileOpened:
 		return text.EventCallFileOpened(who, what)
 	case audit.ApprovalApproved:

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -16,6 +17,11 @@ func DescribeResolution(outcome string) text.Message {
 
 // DescribeOutcome says how a call ended and whether it was executed.
 func DescribeOutcome(c *call.Call) text.Message {
+	if c.GateOnly {
+		if words, ok := describeReleased(c); ok {
+			return words
+		}
+	}
 	switch c.Status {
 	case call.Approved:
 		return text.CallWillBeSent()
@@ -52,6 +58,30 @@ func DescribeOutcome(c *call.Call) text.Message {
 		return text.Message{}
 	}
 }
+
+// describeReleased describes a gate-only call that is or may be released. It reports false for others.
+func describeReleased(c *call.Call) (text.Message, bool) {
+	switch {
+	case c.Status == call.Approved:
+		return text.GateWillBeReleased(), true
+	case c.Status == call.Executing:
+		return text.GateReleased(), true
+	case c.Status == call.Succeeded:
+		return text.GateSucceeded(), true
+	case c.Status == call.Unknown && c.Code == call.CodeNotReported:
+		return text.GateNotReported(), true
+	case c.Status == call.Failed && c.Code == call.CodeNotRun:
+		return text.GateNotRun(), true
+	case c.Status == call.Failed && c.Failure == tool.ToolError:
+		return text.GateFailed(), true
+	}
+	return text.Message{}, false
+}
+
+// ExecutedBy names the program that executes a gate-only call, as its caller or an operator says. Empty: not known.
+func ExecutedBy(c *call.Call) string { return plain.Visible(c.Host, maxHost) }
+
+const maxHost = 40
 
 func describeFailure(kind tool.FailureKind) text.Message {
 	switch kind {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
@@ -147,6 +148,13 @@ func listWarnings(s *subject, arguments Arguments) []view.Notice {
 	add := func(level view.Level, title, words text.Message) {
 		list = append(list, view.Notice{Level: level, Title: title, Text: words})
 	}
+	if c := &s.call; c.GateOnly {
+		words := text.GateHelpUnknown()
+		if host := present.ExecutedBy(c); host != "" {
+			words = text.GateHelp(host)
+		}
+		add(view.Info, text.GateTitle(), words)
+	}
 	switch s.approval.Rule {
 	case approval.RuleHighRisk:
 		add(view.Warn, text.ReviewHighRisk(), text.ReviewHighRiskHelp())
@@ -216,6 +224,7 @@ func listFacts(s *subject) []view.Fact {
 		list = append(list, view.Fact{Name: text.ReviewFactArguments(), Text: text.Literal(hex.EncodeToString(sum[:])), Code: true})
 	}
 	list = append(list, view.Fact{Name: text.ReviewFactMade(), Time: &c.CreatedAt})
+	list = append(list, listGateFacts(c)...)
 	if c.ConversationID != uuid.Nil {
 		list = append(list, view.Fact{Name: text.ReviewFactConversation(), Text: text.Literal(c.ConversationID.String()), URL: present.ConversationURL(c.ConversationID), Act: text.Literal("conversation")})
 	}
@@ -235,6 +244,34 @@ func listFacts(s *subject) []view.Fact {
 	}
 	return list
 }
+
+// listGateFacts returns what the caller of a gate-only call says about itself.
+func listGateFacts(c *call.Call) []view.Fact {
+	if !c.GateOnly {
+		return nil
+	}
+	by := view.Fact{Name: text.GateFactHost(), Text: text.GateFactCaller()}
+	if host := present.ExecutedBy(c); host != "" {
+		by.Text = text.Literal(host)
+	}
+	list, origin := []view.Fact{by}, c.GateOrigin()
+	for _, f := range []struct {
+		name  text.Message
+		value string
+	}{
+		{text.GateFactDirectory(), c.Directory()},
+		{text.GateFactSession(), origin.Session},
+		{text.GateFactSubagent(), origin.Subagent},
+		{text.GateFactVersion(), origin.Version},
+	} {
+		if f.value != "" {
+			list = append(list, view.Fact{Name: f.name, Text: text.Literal(plain.Visible(f.value, maxGateFact)), Code: true})
+		}
+	}
+	return list
+}
+
+const maxGateFact = 1000
 
 // longTarget is the number of characters of the longest value that the second step repeats. Longer ones are read above it.
 const longTarget = 300

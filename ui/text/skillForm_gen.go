@@ -378,3 +378,27 @@ func SkillFormClientSecret() Message { return newMessage("skillForm.ClientSecret
 
 // SkillFormPrivateKey is "Private key".
 func SkillFormPrivateKey() Message { return newMessage("skillForm.PrivateKey") }
+
+// SkillFormTransportGate is "None; callers execute the calls (gate)".
+func SkillFormTransportGate() Message { return newMessage("skillForm.TransportGate") }
+
+// SkillFormGate is "Calls that their callers execute".
+func SkillFormGate() Message { return newMessage("skillForm.Gate") }
+
+// SkillFormGateNote is "This skill has no server. Holdpoint judges its calls and releases them; the caller executes them.".
+func SkillFormGateNote() Message { return newMessage("skillForm.GateNote") }
+
+// SkillFormHost is "Host".
+func SkillFormHost() Message { return newMessage("skillForm.Host") }
+
+// SkillFormHostNone is "None, tools as callers name them".
+func SkillFormHostNone() Message { return newMessage("skillForm.HostNone") }
+
+// SkillFormHostHint is "The coding agent whose own tools the skill has, such as Bash and Edit. Only with transport gate.".
+func SkillFormHostHint() Message { return newMessage("skillForm.HostHint") }
+
+// SkillFormReleaseTime is "Time to begin".
+func SkillFormReleaseTime() Message { return newMessage("skillForm.ReleaseTime") }
+
+// SkillFormReleaseTimeHint is "The caller begins an approved call within this time after it was told so, for example 90s, 5m. Leave empty to use 5m.".
+func SkillFormReleaseTimeHint() Message { return newMessage("skillForm.ReleaseTimeHint") }

@@ -253,6 +253,9 @@ func SkillCheckedFailed(period Message, asked int, all int, failed int) Message 
 // SkillTransportStdio is "program (stdio)".
 func SkillTransportStdio() Message { return newMessage("skill.TransportStdio") }
 
+// SkillTransportGate is "executed by the caller (gate)".
+func SkillTransportGate() Message { return newMessage("skill.TransportGate") }
+
 // SkillTransportOpenAPI is "HTTP API (OpenAPI)".
 func SkillTransportOpenAPI() Message { return newMessage("skill.TransportOpenAPI") }
 

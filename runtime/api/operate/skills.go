@@ -33,7 +33,7 @@ type Skill struct {
 type SkillServer struct {
 	ID         uuid.UUID      `json:"id" format:"uuid"`
 	Name       string         `json:"name"`
-	Transport  tool.Transport `json:"transport" enum:"stdio,http,openapi,http-api"`
+	Transport  tool.Transport `json:"transport" enum:"stdio,http,openapi,http-api,gate"`
 	URL        *string        `json:"url" doc:"With http: the URL of the server."`
 	Command    []string       `json:"command" doc:"With stdio: the program and its arguments."`
 	Headers    []string       `json:"headers" nullable:"false" doc:"Names only; values are secret."`

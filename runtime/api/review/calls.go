@@ -57,6 +57,27 @@ type Call struct {
 	Resolution      *Resolution      `json:"resolution" doc:"An operator's finding about an unknown outcome."`
 	Measures        *Measures        `json:"measures" doc:"Measurements of its execution; null: none, or it was not sent."`
 	Decision        *rest.Decision   `json:"decision" doc:"The decision; null if there is none, and for callers without access to approvals."`
+	Gate            *GateCaller      `json:"gate" doc:"Of a gate-only call, which Holdpoint releases and its caller executes: what the caller says about itself. Null: Holdpoint sends the call."`
+}
+
+// GateCaller is the caller that executes a gate-only call.
+type GateCaller struct {
+	Host      *string `json:"host" doc:"The program that executes the call: the skill's host, or as the caller says; null: not known."`
+	Cwd       *string `json:"cwd" doc:"The directory in which it does. The approval is bound to it."`
+	SessionID *string `json:"session_id"`
+	Subagent  *string `json:"subagent" doc:"Null: the main agent."`
+	Version   *string `json:"version" doc:"Of the host."`
+}
+
+func newGateCaller(c *call.Call) *GateCaller {
+	if !c.GateOnly {
+		return nil
+	}
+	origin := c.GateOrigin()
+	return &GateCaller{
+		Host: rest.OrNull(c.Host), Cwd: rest.OrNull(c.Directory()), SessionID: rest.OrNull(origin.Session),
+		Subagent: rest.OrNull(origin.Subagent), Version: rest.OrNull(origin.Version),
+	}
 }
 
 // AppliedRule is a rule that matched a call, or failed.
@@ -125,7 +146,7 @@ func newCall(c call.Call, names rest.PersonNames, deadlines map[uuid.UUID]time.T
 		Message: rest.OrNull(c.Message), Agent: c.Agent, Principal: rest.OrNull(names.NameOf(c.PrincipalID)), PrincipalPerson: names.RefOf(c.PrincipalID),
 		ConversationID: rest.IDOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
 		Arguments: c.Arguments, Submitted: c.Submitted, Files: attachedFiles(c.Files), Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: rest.UTCOrNull(c.FinishedAt),
-		Late: c.Late, Partial: c.Partial, Measures: newMeasures(c.Measures), Rules: []AppliedRule{},
+		Late: c.Late, Partial: c.Partial, Measures: newMeasures(c.Measures), Rules: []AppliedRule{}, Gate: newGateCaller(&c),
 	}
 	if c.ContentDeletedAt != nil {
 		view.Arguments, view.ContentDeleted = nil, rest.UTCOrNull(c.ContentDeletedAt)

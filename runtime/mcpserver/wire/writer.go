@@ -29,6 +29,9 @@ func NewWriter(w http.ResponseWriter, setDeadline func(*http.ResponseController)
 // Err returns the error of the first failed write.
 func (w *Writer) Err() error { return w.firstFailure }
 
+// SetDeadline sets the deadline of a response that does not go through the writer.
+func (w *Writer) SetDeadline() { w.setDeadline(w.control) }
+
 // WriteJSON writes a message as the whole response.
 func (w *Writer) WriteJSON(status int, pieces ...[]byte) error {
 	length := 0

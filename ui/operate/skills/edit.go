@@ -41,8 +41,8 @@ func (h *Handler) CreateSkill(w http.ResponseWriter, r *http.Request) {
 	f := readSkillForm(r, skillForm{transport: string(tool.HTTP)})
 	var wrong shell.Faults
 	spec := f.makeSpec(&wrong)
-	if f.transport != string(tool.HTTP) && !h.mayRunPrograms {
-		wrong.Add("transport", "must be http here: set programs with holdpoint apply, or start the server with --stdio-from-dashboard")
+	if f.transport != string(tool.HTTP) && f.transport != string(tool.Gate) && !h.mayRunPrograms {
+		wrong.Add("transport", "must be http or gate here: set programs with holdpoint apply, or start the server with --stdio-from-dashboard")
 	}
 	h.Submit(w, r, wrong, func(known shell.Faults) (string, error) {
 		made, err := h.agents.CreateSkill(r.Context(), shell.Actor(r), spec, known...)

@@ -17,11 +17,17 @@ func (f *skillForm) listParts(fresh, commands bool) []view.FormPart {
 		return append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, f.escalation, text.FormSkillTeamHint()), f.identityPart(), f.oauthPart(), f.idpPart())
 	}
 	parts := []view.FormPart{f.serverPart(fresh, commands)}
-	if commands {
+	if commands && !f.isGate(fresh) {
 		parts = append(parts, f.programPart())
 	}
+	if fresh || f.isGate(fresh) {
+		parts = append(parts, f.gatePart())
+	}
 	parts = append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, f.escalation, text.FormSkillTeamHint()))
-	if f.transport == string(tool.HTTP) || commands {
+	if f.isGate(fresh) {
+		return parts
+	}
+	if f.transport == string(tool.HTTP) || commands || fresh {
 		parts = append(parts, f.identityPart(), f.oauthPart(), f.idpPart())
 	}
 	return parts
@@ -35,18 +41,19 @@ func (f *skillForm) serverPart(fresh, commands bool) view.FormPart {
 			Hint: text.SkillFormNameHint(),
 		})
 	}
-	if commands {
-		part.Fields = append(part.Fields, view.Field{
-			Name: "transport", Label: text.SkillFormTransport(), Kind: view.FieldSelect, Value: f.transport, Required: true,
-			Choices: []view.Choice{{Value: string(tool.HTTP), Word: text.SkillFormTransportHTTP()}, {Value: string(tool.Stdio), Word: text.SkillFormTransportStdio()}},
-		})
+	if f.isGate(fresh) {
+		part.Words = text.SkillFormGateNote()
+		return part
+	}
+	if commands || fresh {
+		part.Fields = append(part.Fields, f.transportField(fresh, commands))
 	} else if f.transport == string(tool.Stdio) {
 		part.Words = text.SkillFormStdioNote()
 		return part
 	}
 	part.Fields = append(part.Fields,
 		view.Field{
-			Name: "url", Label: text.SkillFormURL(), Kind: view.FieldLine, Value: f.url, Required: !commands, Code: true,
+			Name: "url", Label: text.SkillFormURL(), Kind: view.FieldLine, Value: f.url, Required: !commands && !fresh, Code: true,
 			Example: "https://mcp.example.com/mcp", Hint: text.SkillFormURLHint(),
 		},
 		view.Field{
@@ -54,6 +61,35 @@ func (f *skillForm) serverPart(fresh, commands bool) view.FormPart {
 			Hint: text.SkillFormServerHeadersHint(),
 		})
 	return part
+}
+
+// isGate reports whether the form is of a skill without a server. Its transport does not change.
+func (f *skillForm) isGate(fresh bool) bool { return !fresh && f.transport == string(tool.Gate) }
+
+func (f *skillForm) transportField(fresh, commands bool) view.Field {
+	choices := []view.Choice{{Value: string(tool.HTTP), Word: text.SkillFormTransportHTTP()}}
+	if commands {
+		choices = append(choices, view.Choice{Value: string(tool.Stdio), Word: text.SkillFormTransportStdio()})
+	}
+	if fresh {
+		choices = append(choices, view.Choice{Value: string(tool.Gate), Word: text.SkillFormTransportGate()})
+	}
+	return view.Field{Name: "transport", Label: text.SkillFormTransport(), Kind: view.FieldSelect, Value: f.transport, Required: true, Choices: choices}
+}
+
+// gatePart has the settings of skills whose calls their callers execute.
+func (f *skillForm) gatePart() view.FormPart {
+	choices := []view.Choice{{Word: text.SkillFormHostNone()}}
+	for _, name := range tool.Hosts() {
+		choices = append(choices, view.Choice{Value: name, Word: text.Literal(name)})
+	}
+	return view.FormPart{Title: text.SkillFormGate(), Folded: f.transport != string(tool.Gate), Fields: []view.Field{
+		{Name: "host", Label: text.SkillFormHost(), Kind: view.FieldSelect, Value: f.host, Choices: choices, Hint: text.SkillFormHostHint()},
+		{
+			Name: "release_time", Label: text.SkillFormReleaseTime(), Kind: view.FieldLine, Value: f.releaseTime, Code: true,
+			Hint: text.SkillFormReleaseTimeHint(),
+		},
+	}}
 }
 
 func (f *skillForm) programPart() view.FormPart {

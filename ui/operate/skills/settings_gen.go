@@ -17,6 +17,8 @@ type settingsForm struct {
 	trustNewTools    bool
 	approvalTimeout  string
 	approvalValidity string
+	host             string
+	releaseTime      string
 	callTimeout      string
 	resources        string
 	edits            string
@@ -33,6 +35,8 @@ func formOfSettings(s *agent.SkillSettings) settingsForm {
 		trustNewTools:    s.TrustNewTools,
 		approvalTimeout:  present.DurationWords(s.ApprovalTimeout),
 		approvalValidity: present.OptionalDurationWords(s.ApprovalValidity),
+		host:             s.Host,
+		releaseTime:      present.OptionalDurationWords(s.ReleaseTime),
 		callTimeout:      present.DurationWords(s.CallTimeout),
 		resources:        s.Resources,
 		edits:            s.Edits,
@@ -50,6 +54,8 @@ func readSettings(r *http.Request, before settingsForm) settingsForm {
 		trustNewTools:    shell.Ticked(r, "trust_new_tools"),
 		approvalTimeout:  shell.Line(r, "approval_timeout"),
 		approvalValidity: shell.Line(r, "approval_validity"),
+		host:             shell.Line(r, "host"),
+		releaseTime:      shell.Line(r, "release_time"),
 		callTimeout:      shell.Line(r, "call_timeout"),
 		resources:        cmp.Or(shell.Line(r, "resources"), before.resources),
 		edits:            cmp.Or(shell.Line(r, "edits"), before.edits),
@@ -66,6 +72,8 @@ func (f *settingsForm) fillSpec(spec *agent.SkillSpec, wrong *shell.Faults) {
 	spec.TrustNewTools = f.trustNewTools
 	spec.ApprovalTimeout = wrong.Duration("approval_timeout", f.approvalTimeout)
 	spec.ApprovalValidity = wrong.OptionalDuration("approval_validity", f.approvalValidity)
+	spec.Host = f.host
+	spec.ReleaseTime = wrong.OptionalDuration("release_time", f.releaseTime)
 	spec.CallTimeout = wrong.Duration("call_timeout", f.callTimeout)
 	spec.Resources = f.resources
 	spec.Edits = f.edits
@@ -81,6 +89,8 @@ func (f *settingsForm) fillPatch(patch *agent.SkillPatch, wrong *shell.Faults) {
 	patch.TrustNewTools = &f.trustNewTools
 	patch.ApprovalTimeout = wrong.Duration("approval_timeout", f.approvalTimeout)
 	patch.ApprovalValidity = wrong.OptionalDuration("approval_validity", f.approvalValidity)
+	patch.Host = &f.host
+	patch.ReleaseTime = wrong.OptionalDuration("release_time", f.releaseTime)
 	patch.CallTimeout = wrong.Duration("call_timeout", f.callTimeout)
 	patch.Resources = &f.resources
 	patch.Edits = &f.edits

@@ -166,6 +166,8 @@ func presentSkill(s *agent.Skill) Skill {
 // addressOf returns the address or command of a skill's server.
 func addressOf(s *agent.Skill) string {
 	switch {
+	case s.Transport == tool.Gate:
+		return s.Host
 	case s.Transport == tool.Stdio:
 		return strings.Join(s.Command, " ")
 	case s.URL == "" && s.API != nil:
@@ -182,6 +184,8 @@ func describeTransport(t tool.Transport) text.Message {
 		return text.SkillTransportOpenAPI()
 	case tool.HTTPAPI:
 		return text.SkillTransportAPI()
+	case tool.Gate:
+		return text.SkillTransportGate()
 	case tool.HTTP:
 	}
 	return text.SkillFormTransportHTTP()

@@ -47,6 +47,13 @@ func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, 
 	if c.PrincipalID != uuid.Nil && principal == "" {
 		row.Principal = c.PrincipalID.String()
 	}
+	if c.GateOnly {
+		badge := view.Badge{Word: text.GateByCaller(), Icon: "info", Level: view.Info, Note: text.GateTitle()}
+		if host := present.ExecutedBy(c); host != "" {
+			badge.Word = text.GateBy(host)
+		}
+		row.Warnings = append(row.Warnings, badge)
+	}
 	switch w.Approval.Rule {
 	case approval.RuleDefinitionChanged:
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueToolChanged(), Icon: "changed", Level: view.Danger})

@@ -8,6 +8,8 @@ func addSkillSettings(fields map[string]shape) {
 	fields["trust_new_tools"] = shape{kind: boolean}
 	fields["approval_timeout"] = shape{kind: duration}
 	fields["approval_validity"] = shape{kind: duration}
+	fields["host"] = shape{}
+	fields["release_time"] = shape{kind: duration}
 	fields["call_timeout"] = shape{kind: duration}
 	fields["resources"] = shape{}
 	fields["edits"] = shape{}

@@ -1,0 +1,379 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/inbound"
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// The gate of an agent decides about calls that its caller executes itself; see [call.Service.Gate]. It has the callers, credentials and
+// limits of the MCP endpoint beside it.
+
+// gateExchange is a request to the gate.
+type gateExchange struct{ *exchange }
+
+// Bounds on what callers say.
+const (
+	maxGateWait    = 55 // seconds: proxies often end silent responses after 60
+	maxRequestName = 512
+	maxDirectory   = 4096
+	maxOrigin      = 256
+	maxReport      = 64 << 10
+)
+
+// The codes of problems.
+const (
+	codeInvalidRequest = "invalid_request"
+	codeNotFound       = "not_found"
+	codeGateKeyReused  = "key_reused"
+	codeNotReleased    = "not_released"
+	codeInternal       = "internal"
+)
+
+// mountGate adds the routes of the gates.
+func (s *Server) mountGate(mux *http.ServeMux) {
+	for pattern, serve := range map[string]func(*gateExchange) error{
+		"POST /agents/{agent}/gate":              (*gateExchange).serveAsk,
+		"GET /agents/{agent}/gate/{id}":          (*gateExchange).serveAwait,
+		"POST /agents/{agent}/gate/{id}/outcome": (*gateExchange).serveOutcome,
+		"POST /agents/{agent}/gate/{id}/leave":   (*gateExchange).serveLeave,
+	} {
+		mux.HandleFunc(pattern, s.guard(func(x *exchange) { (&gateExchange{x}).serve(serve) }))
+	}
+}
+
+// serve serves a request within the agent's limits. Whatever goes wrong, the answer allows nothing.
+func (x *gateExchange) serve(serve func(*gateExchange) error) {
+	defer func() {
+		switch cause := recover(); {
+		case cause == nil:
+		case cause == http.ErrAbortHandler || x.HasBegun: //nolint:errorlint // net/http compares it so
+			panic(http.ErrAbortHandler)
+		default:
+			x.answerProblem(fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+		}
+	}()
+	done, exceeded, err := x.takePlace()
+	if exceeded != nil {
+		seconds := max(1, int(math.Ceil(exceeded.RetryAfter.Seconds())))
+		x.w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		err = &gateProblem{http.StatusTooManyRequests, string(exceeded.Kind), exceeded.Error() + "; nothing was decided, try again in " + strconv.Itoa(seconds) + " s"}
+	}
+	if err != nil {
+		x.answerProblem(err)
+		return
+	}
+	defer done()
+	if err := serve(x); err != nil {
+		x.answerProblem(err)
+	}
+}
+
+// gateProblem is an answer that is no decision (RFC 9457).
+type gateProblem struct {
+	status       int
+	code, detail string
+}
+
+func (p *gateProblem) Error() string { return p.detail }
+
+func invalidField(field, format string, args ...any) error {
+	return &gateProblem{http.StatusUnprocessableEntity, codeInvalidRequest, field + ": " + fmt.Sprintf(format, args...)}
+}
+
+// answerProblem answers with a problem.
+func (x *gateExchange) answerProblem(err error) {
+	if x.r.Context().Err() != nil {
+		x.noteClientLeft(err)
+		return
+	}
+	p, ok := errors.AsType[*gateProblem](err)
+	full, isFull := errors.AsType[*call.PendingError](err)
+	switch {
+	case ok:
+	case isFull:
+		p = &gateProblem{http.StatusTooManyRequests, codePendingLimit, "this call was not made: " + full.Error()}
+	case errors.Is(err, call.ErrKeyReused):
+		p = &gateProblem{http.StatusConflict, codeGateKeyReused, "request_id: must name one call only: it was used with other arguments"}
+	case errors.Is(err, call.ErrNotReleased):
+		p = &gateProblem{http.StatusConflict, codeNotReleased, call.ErrNotReleased.Error()}
+	case errors.Is(err, call.ErrNotFound):
+		p = &gateProblem{http.StatusNotFound, codeNotFound, "there is no such call"}
+	default:
+		p = &gateProblem{0, codeInternal, "internal error " + x.logFailure("gate", err)}
+		if p.status = inbound.FailureStatus(x.w.Header(), err); p.status == http.StatusServiceUnavailable {
+			p.code = codeUnavailable
+		}
+	}
+	body := marshal(map[string]any{"title": http.StatusText(p.status), "status": p.status, "code": p.code, "detail": p.detail})
+	x.writeBody(p.status, "application/problem+json", body)
+}
+
+func (x *gateExchange) writeBody(status int, media string, body []byte) {
+	h := x.w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.HasBegun = true
+	x.SetDeadline()
+	x.w.WriteHeader(status)
+	if _, err := x.w.Write(body); err != nil {
+		x.noteClientLeft(err)
+	}
+}
+
+// gateAsk is the body of a question.
+type gateAsk struct {
+	Skill     string         `json:"skill"`
+	Tool      string         `json:"tool"`
+	Arguments jsontext.Value `json:"arguments"`
+	RequestID string         `json:"request_id"`
+	Wait      int            `json:"wait"`
+	Context   struct {
+		Host      string `json:"host"`
+		SessionID string `json:"session_id"`
+		Cwd       string `json:"cwd"`
+		Subagent  string `json:"subagent"`
+		Version   string `json:"version"`
+	} `json:"context"`
+}
+
+// validate checks what the caller says about itself.
+func (a *gateAsk) validate() error {
+	for _, f := range []struct {
+		name, value string
+		limit       int
+	}{
+		{"request_id", a.RequestID, maxRequestName},
+		{"context.cwd", a.Context.Cwd, maxDirectory},
+		{"context.host", a.Context.Host, maxOrigin},
+		{"context.session_id", a.Context.SessionID, maxOrigin},
+		{"context.subagent", a.Context.Subagent, maxOrigin},
+		{"context.version", a.Context.Version, maxOrigin},
+	} {
+		if f.value != plain.Storable(f.value, f.limit) {
+			return invalidField(f.name, "must be at most %d bytes of UTF-8 without NUL", f.limit)
+		}
+	}
+	return checkWait(a.Wait)
+}
+
+func checkWait(seconds int) error {
+	if seconds < 0 || seconds > maxGateWait {
+		return invalidField("wait", "must be between 0 and %d seconds", maxGateWait)
+	}
+	return nil
+}
+
+// readGateBody reads a JSON object without duplicate names. Unknown members are ignored.
+func (x *gateExchange) readGateBody(limit int64, into any) error {
+	if !wire.HasJSONBody(x.r.Header) {
+		return &gateProblem{http.StatusUnsupportedMediaType, codeInvalidRequest, "Content-Type: must be application/json"}
+	}
+	if x.r.ContentLength > limit {
+		x.w.Header().Set("Connection", "close")
+		return &gateProblem{http.StatusRequestEntityTooLarge, codeInvalidRequest, fmt.Sprintf("the body: must have at most %d bytes", limit)}
+	}
+	err := jsonv2.UnmarshalRead(http.MaxBytesReader(x.w, x.r.Body, limit), into)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return &gateProblem{http.StatusRequestEntityTooLarge, codeInvalidRequest, fmt.Sprintf("the body: must have at most %d bytes", limit)}
+	case err != nil:
+		return &gateProblem{http.StatusBadRequest, codeInvalidRequest, "the body: must be a JSON object of the documented form: " + plain.Visible(err.Error(), wire.MaxShown)}
+	}
+	return nil
+}
+
+// serveAsk submits a call and answers with the decision.
+func (x *gateExchange) serveAsk() error {
+	var ask gateAsk
+	if err := x.readGateBody(x.MaxBody, &ask); err != nil {
+		return err
+	}
+	if err := ask.validate(); err != nil {
+		return err
+	}
+	if len(ask.Arguments) == 0 {
+		ask.Arguments = jsontext.Value("{}")
+	}
+	arguments, err := call.CleanArguments(ask.Arguments)
+	if refused, ok := errors.AsType[*call.DoorError](err); ok {
+		return invalidField("arguments"+plain.Visible(refused.Pointer, wire.MaxShown), "%s", refused.Reason)
+	}
+	if err != nil {
+		return invalidField("arguments", "%s", err)
+	}
+	entry, err := x.Catalog.FindGated(x.r.Context(), x.agent.ID, ask.Skill, ask.Tool)
+	switch {
+	case errors.Is(err, agent.ErrNotFound):
+		return &gateProblem{http.StatusNotFound, codeNotFound, "skill and tool: must be a skill with transport gate that is assigned to this agent, and a tool that it may use"}
+	case errors.Is(err, tool.ErrToolName):
+		return invalidField("tool", "%s", tool.ErrToolName)
+	case errors.Is(err, tool.ErrTooManyTools):
+		return invalidField("tool", "must be one of the skill's tools: %s", tool.ErrTooManyTools)
+	case err != nil:
+		return err
+	}
+	wait, cancel := x.beginGateWait(ask.Wait)
+	defer cancel()
+	p, err := x.Calls.Gate(x.r.Context(), wait, call.Submission{
+		Agent: x.agent, PrincipalID: x.principal, Entry: entry, Arguments: arguments,
+		Gate: &call.GateRequest{
+			Name: ask.RequestID, Directory: ask.Context.Cwd,
+			GateOrigin: call.GateOrigin{Host: ask.Context.Host, Session: ask.Context.SessionID, Subagent: ask.Context.Subagent, Version: ask.Context.Version},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	x.answerPassage(&p)
+	return nil
+}
+
+// serveAwait answers again about a call.
+func (x *gateExchange) serveAwait() error {
+	id, err := x.callID()
+	if err != nil {
+		return err
+	}
+	seconds, query := 0, x.r.URL.Query()
+	if text := query.Get("wait"); text != "" {
+		if seconds, err = strconv.Atoi(text); err != nil {
+			seconds = -1
+		}
+	}
+	if err := checkWait(seconds); err != nil {
+		return err
+	}
+	wait, cancel := x.beginGateWait(seconds)
+	defer cancel()
+	p, err := x.Calls.AwaitPassage(x.r.Context(), wait, x.viewer(), id, query.Get("request_id"))
+	if err != nil {
+		return err
+	}
+	x.answerPassage(&p)
+	return nil
+}
+
+// serveOutcome takes the outcome of a released call.
+func (x *gateExchange) serveOutcome() error {
+	var report struct {
+		RequestID string `json:"request_id"`
+		Status    string `json:"status"`
+		Text      string `json:"text"`
+	}
+	id, err := x.callID()
+	if err == nil {
+		err = x.readGateBody(maxReport, &report)
+	}
+	if err != nil {
+		return err
+	}
+	switch report.Status {
+	case call.ReportedSucceeded, call.ReportedFailed, call.ReportedNotRun:
+	default:
+		return invalidField("status", "must be %s, %s or %s", call.ReportedSucceeded, call.ReportedFailed, call.ReportedNotRun)
+	}
+	err = x.Calls.ReportOutcome(context.WithoutCancel(x.r.Context()), x.viewer(), id, report.RequestID, call.Report{Outcome: report.Status, Text: report.Text})
+	if err == nil {
+		x.w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// serveLeave notes that the caller no longer waits.
+func (x *gateExchange) serveLeave() error {
+	var leave struct {
+		RequestID string `json:"request_id"`
+	}
+	id, err := x.callID()
+	if err == nil {
+		err = x.readGateBody(maxReport, &leave)
+	}
+	if err == nil {
+		err = x.Calls.LeaveGate(context.WithoutCancel(x.r.Context()), x.viewer(), id, leave.RequestID)
+	}
+	if err == nil {
+		x.w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (x *gateExchange) callID() (uuid.UUID, error) {
+	id, err := uuid.Parse(x.r.PathValue("id"))
+	if err != nil {
+		return uuid.Nil, call.ErrNotFound
+	}
+	return id, nil
+}
+
+// beginGateWait returns the time that a request may wait. It ends with the request, and when the process stops.
+func (x *gateExchange) beginGateWait(seconds int) (context.Context, func()) {
+	timed, stop := context.WithTimeout(x.r.Context(), time.Duration(seconds)*time.Second)
+	ctx, cancel := context.WithCancelCause(timed)
+	w := &wait{x: &toolCall{x.exchange}, cancel: cancel}
+	x.waiters.addWait(w)
+	return ctx, func() {
+		x.waiters.removeWait(w)
+		cancel(nil)
+		stop()
+	}
+}
+
+// gateAnswer is a decision.
+type gateAnswer struct {
+	ID            string     `json:"id"`
+	Decision      string     `json:"decision"`
+	Code          string     `json:"code"`
+	Message       string     `json:"message"`
+	Deadline      *time.Time `json:"deadline,omitempty"`
+	ReleasedUntil *time.Time `json:"released_until,omitempty"`
+}
+
+// answerPassage answers with a decision. The end of a call counts as delivered then.
+func (x *gateExchange) answerPassage(p *call.Passage) {
+	answer := gateAnswer{ID: p.ID.String(), Decision: "deny", Code: p.Code, Message: p.Message}
+	switch {
+	case p.Allowed:
+		answer.Decision, answer.ReleasedUntil = "allow", new(p.ReleasedUntil.UTC())
+	case p.Pending:
+		if answer.Decision = "pending"; !p.Deadline.IsZero() {
+			answer.Deadline = new(p.Deadline.UTC())
+		}
+		if p.Alone {
+			answer.Message += nobodyDecides
+		}
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		x.answerProblem(err)
+		return
+	}
+	x.w.Header().Set(wire.HeaderCall, p.ID.String())
+	x.writeBody(http.StatusOK, "application/json", body)
+	if !p.Final || x.r.Context().Err() != nil {
+		return
+	}
+	if err := x.Calls.MarkDelivered(context.WithoutCancel(x.r.Context()), p.ID); err != nil {
+		x.Logger.Warn("mark call delivered", "agent", x.agent.Name, "call_id", p.ID, "error", err)
+	}
+}
