@@ -283,6 +283,11 @@ func openCode() agent {
 				}},
 			}))
 			r.writeFile(filepath.Join(r.home, ".config/opencode/plugins/holdpoint.js"), h.plugin)
+			// What it would install from npm at its first start.
+			r.writeFile(filepath.Join(r.home, ".config/opencode/package.json"), `{"dependencies":{"@opencode-ai/plugin":"1.18.33"}}`)
+			if err := os.Symlink(modules, filepath.Join(r.home, ".config/opencode/node_modules")); err != nil {
+				r.t.Fatal(err)
+			}
 		},
 		command: func(_ *run, _ string) ([]string, []string) {
 			return []string{"opencode", "run", "go"}, []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"}

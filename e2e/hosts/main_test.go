@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +25,9 @@ func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
 	flag.Parse()
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, "test.parallel") }) {
+		_ = flag.Set("test.parallel", "4") // the flag is an int; half of the time, agents wait
+	}
 	dir, err := os.MkdirTemp("", "holdpoint-hosts-")
 	if err == nil {
 		defer os.RemoveAll(dir)

@@ -97,7 +97,7 @@ func (e *Env) denyHook(args []string, err error) int {
 
 // notRun is the reason of a refusal because of an error.
 func notRun(err error) string {
-	return fmt.Sprintf("Holdpoint could not be asked about this call, so it was not run: %s", describeError(err))
+	return host.NotRun(describeError(err))
 }
 
 // verdict is the answer to a host.
@@ -454,15 +454,7 @@ func (h *hookCaller) giveUp(ctx context.Context, err error) verdict {
 }
 
 // comeBack tells the model how to come back to a call that waits.
-func (h *hookCaller) comeBack() string {
-	until := ""
-	if h.parked.Deadline != nil {
-		until = ", until " + h.parked.Deadline.UTC().Format(time.RFC3339)
-	}
-	return fmt.Sprintf("This call was not run: it still waits for a person's approval in Holdpoint (call %s%s). "+
-		"To come back to it, make the same call again with exactly the same arguments: it then waits for the same approval. "+
-		"Do not try to reach the same effect in another way.", h.parked.ID, until)
-}
+func (h *hookCaller) comeBack() string { return host.ComeBack(h.parked.ID, value(h.parked.Deadline)) }
 
 // printPlugin prints the plugin for OpenCode, which runs this command with the same flags.
 func (e *Env) printPlugin(cmd *cobra.Command, hook *host.Hook) error {
