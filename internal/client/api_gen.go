@@ -1424,6 +1424,7 @@ type Call struct {
 	Failure            *string         `json:"failure"`
 	Files              []AttachedFile  `json:"files"`
 	FinishedAt         *time.Time      `json:"finished_at"`
+	Gate               *GateCaller     `json:"gate"`
 	Gated              bool            `json:"gated"`
 	GrantID            string          `json:"grant_id"`
 	ID                 string          `json:"id"`
@@ -1850,6 +1851,15 @@ type File struct {
 type ForkRequest struct {
 	Message *string `json:"message,omitzero"`
 	Seq     int64   `json:"seq"`
+}
+
+// GateCaller is a schema of the API.
+type GateCaller struct {
+	Cwd       *string `json:"cwd"`
+	Host      *string `json:"host"`
+	SessionID *string `json:"session_id"`
+	Subagent  *string `json:"subagent"`
+	Version   *string `json:"version"`
 }
 
 // GlassReview is a schema of the API.
@@ -2924,6 +2934,7 @@ type Skill struct {
 	Exclude          []OperationFilter       `json:"exclude"`
 	Headers          []string                `json:"headers"`
 	Health           *Health                 `json:"health"`
+	Host             *string                 `json:"host"`
 	ID               string                  `json:"id"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers"`
 	Include          []OperationFilter       `json:"include"`
@@ -2934,6 +2945,7 @@ type Skill struct {
 	Policy           *string                 `json:"policy"`
 	Preview          bool                    `json:"preview"`
 	Questions        string                  `json:"questions"`
+	ReleaseTime      string                  `json:"release_time"`
 	Resources        string                  `json:"resources"`
 	Revision         int64                   `json:"revision"`
 	RunAs            *string                 `json:"run_as"`
@@ -2964,6 +2976,7 @@ type SkillPatch struct {
 	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]*string      `json:"headers,omitzero"`
+	Host             *string                 `json:"host,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
 	Include          []OperationFilter       `json:"include,omitzero"`
 	OAuth            *OAuthPatch             `json:"oauth,omitzero"`
@@ -2972,6 +2985,7 @@ type SkillPatch struct {
 	Policy           *string                 `json:"policy,omitzero"`
 	Preview          *bool                   `json:"preview,omitzero"`
 	Questions        *string                 `json:"questions,omitzero"`
+	ReleaseTime      *string                 `json:"release_time,omitzero"`
 	Resources        *string                 `json:"resources,omitzero"`
 	Revision         *int64                  `json:"revision,omitzero"`
 	RunAs            *string                 `json:"run_as,omitzero"`
@@ -3014,6 +3028,7 @@ type SkillSpec struct {
 	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]string       `json:"headers,omitzero"`
+	Host             *string                 `json:"host,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
 	Include          []OperationFilter       `json:"include,omitzero"`
 	Name             string                  `json:"name"`
@@ -3023,6 +3038,7 @@ type SkillSpec struct {
 	Policy           *string                 `json:"policy,omitzero"`
 	Preview          *bool                   `json:"preview,omitzero"`
 	Questions        *string                 `json:"questions,omitzero"`
+	ReleaseTime      *string                 `json:"release_time,omitzero"`
 	Resources        *string                 `json:"resources,omitzero"`
 	RunAs            *string                 `json:"run_as,omitzero"`
 	Spec             *string                 `json:"spec,omitzero"`

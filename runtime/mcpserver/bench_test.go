@@ -24,7 +24,10 @@ import (
 
 // The cost of the endpoint itself: an auto-approved echo with free services, compared with the official SDK's handler.
 
-type stubCalls struct{ call.Call }
+type stubCalls struct {
+	call.Call
+	fakeGate
+}
 
 func (s *stubCalls) Submit(context.Context, call.Submission) (call.Ticket, error) {
 	return call.Ticket{ID: s.ID, Status: call.Executing}, nil
@@ -56,7 +59,7 @@ func ourHandler(b *testing.B) http.Handler {
 	b.Helper()
 	agents := newFakeAgents(b, echoTool)
 	server, err := mcpserver.New(mcpserver.Config{
-		Calls:  &stubCalls{call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
+		Calls:  &stubCalls{Call: call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
 		Agents: agents, Catalog: agents, Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), Version: "1", PublicURL: "http://localhost",
 	})

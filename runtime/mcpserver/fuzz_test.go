@@ -28,7 +28,7 @@ func FuzzBody(f *testing.F) {
 	}
 	agents := newFakeAgents(f, echoTool, gateTool)
 	server, err := mcpserver.New(mcpserver.Config{
-		Calls:  &stubCalls{call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
+		Calls:  &stubCalls{Call: call.Call{ID: uuid.New(), Status: call.Succeeded, Result: json.RawMessage(echoResult)}},
 		Agents: agents, Catalog: agents, Identity: fakeIdentity{}, Limits: &fakeLimits{}, Resources: &fakeResources{}, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler), PublicURL: "http://localhost",
 	})
