@@ -102,7 +102,7 @@ func TestHookCallerLeaves(t *testing.T) {
 	}
 	r := b.newRequest(ctx, hookMessage)
 	r.URL.Path, r.URL.RawQuery = "/agents/billing/hooks/claude-code", "skill=laptop"
-	if response, err := http.DefaultClient.Do(r); err == nil {
+	if response, err := b.client.Do(r); err == nil {
 		response.Body.Close()
 	}
 	eventually.Holds(t, "the caller's leaving is noted", func() bool {
