@@ -135,6 +135,36 @@ func (r *run) wait() {
 	}
 }
 
+// findDescendants returns the processes that a process started, and those that these started.
+func findDescendants(of int) []int {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	children := map[int][]int{}
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		var pid, parent int
+		var state string
+		_, after, _ := strings.Cut(string(text), ") ")
+		if _, err := fmt.Sscan(string(text), &pid); err != nil {
+			continue
+		}
+		if _, err := fmt.Sscan(after, &state, &parent); err == nil {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	found := []int{}
+	for next := []int{of}; len(next) > 0; next = next[1:] {
+		found = append(found, children[next[0]]...)
+		next = append(next, children[next[0]]...)
+	}
+	return found
+}
+
 // findProcesses returns the processes whose command line contains a text.
 func findProcesses(text string) []int {
 	entries, err := os.ReadDir("/proc")
@@ -284,9 +314,16 @@ func openCode() agent {
 			}))
 			r.writeFile(filepath.Join(r.home, ".config/opencode/plugins/holdpoint.js"), h.plugin)
 			// What it would install from npm at its first start.
-			r.writeFile(filepath.Join(r.home, ".config/opencode/package.json"), `{"dependencies":{"@opencode-ai/plugin":"1.18.33"}}`)
-			if err := os.Symlink(modules, filepath.Join(r.home, ".config/opencode/node_modules")); err != nil {
-				r.t.Fatal(err)
+			prepared := filepath.Join(filepath.Dir(modules), "opencode")
+			for _, name := range []string{"package.json", "package-lock.json"} {
+				text, err := os.ReadFile(filepath.Join(prepared, name))
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				r.writeFile(filepath.Join(r.home, ".config/opencode", name), string(text))
+			}
+			if out, err := exec.Command("cp", "-al", filepath.Join(prepared, "node_modules"), filepath.Join(r.home, ".config/opencode")).CombinedOutput(); err != nil {
+				r.t.Fatalf("copy packages: %v: %s", err, out)
 			}
 		},
 		command: func(_ *run, _ string) ([]string, []string) {

@@ -118,7 +118,7 @@ func failures() []failure {
 		{name: "holdpoint crashes (exit 1, no output)", answer: say(200, allow), program: "false"},
 		{name: "holdpoint is killed while it waits", answer: hold, kill: "hook"},
 		{name: "wrapper and holdpoint are killed", answer: hold, kill: "wrapper", runs: []string{host.Codex, host.Gemini}, none: []string{host.OpenCode}},
-		{name: "host is killed while it waits", answer: hold, kill: "host"},
+		{name: "host is killed while it waits", answer: hold, kill: "host", flags: []string{"--wait", "5m"}},
 		{name: "host's timeout passes", answer: hold, timeout: 2, flags: []string{"--wait", "20s"}, runs: []string{host.Codex, host.Gemini, host.Copilot}, none: []string{host.OpenCode}},
 	}
 }
@@ -184,8 +184,9 @@ func killWhileHeld(t *testing.T, r *run, g *gate, key, part string) {
 		t.Fatalf("%s does not ask; it printed %s", r.agent.name, r.output.String())
 	}
 	if part == "host" {
+		descendants := findDescendants(r.process.Process.Pid)
 		_ = syscall.Kill(r.process.Process.Pid, syscall.SIGKILL)
-		for _, pid := range findProcesses(r.home) { // the agent's own processes, but not its hook
+		for _, pid := range descendants { // the agent's own processes, but not its hook
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && !strings.Contains(string(line), key) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
