@@ -4,6 +4,7 @@ package hosts_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,6 +35,7 @@ func newGate(t testing.TB, answer http.HandlerFunc) *gate {
 	t.Helper()
 	g := &gate{asked: make(chan struct{})}
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server notes that a client left once it has read all of it
 		g.mu.Lock()
 		g.said = append(g.said, r.Method+" "+r.URL.Path)
 		g.mu.Unlock()
@@ -46,7 +48,10 @@ func newGate(t testing.TB, answer http.HandlerFunc) *gate {
 		}
 		answer(w, r)
 	}))
-	t.Cleanup(g.Close)
+	t.Cleanup(func() {
+		g.CloseClientConnections()
+		g.Close()
+	})
 	return g
 }
 
