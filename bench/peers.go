@@ -92,15 +92,15 @@ func (r *report) addSubject(phase, name, does string) *subject {
 	return s
 }
 
-// addresses are of registries; every machine has its own.
-var addresses = regexp.MustCompile(`https?://\S+`)
+// addresses are of registries, and absolute paths of files; every machine has its own.
+var addresses = regexp.MustCompile(`https?://\S+|(^|\s)/\S+`)
 
 // recordMissing notes why a peer is not measured. The others are measured nevertheless, unless the run was interrupted.
 func (b *bench) recordMissing(ctx context.Context, s *subject, reason error) error {
 	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), reason)
 	}
-	text := addresses.ReplaceAllString(strings.ReplaceAll(reason.Error(), b.dir, "TMP"), "…")
+	text := addresses.ReplaceAllString(strings.ReplaceAll(reason.Error(), b.dir, "TMP"), " …")
 	s.Missing = strings.Join(strings.Fields(text), " ")
 	b.logf("  %s: not measured: %v", s.Name, reason)
 	return nil

@@ -42,10 +42,11 @@ func (p *Page) WaitAnnounced(text string) {
 		(!document.querySelector("dialog:modal") || region.closest("dialog:modal")))(document.querySelector("#announce[role=status]"))`, quoteJS(text)))
 }
 
-// WaitFor waits until a JavaScript expression is true, across navigations. It works even if the page's own JavaScript is off.
+// WaitFor waits until the document is parsed and a JavaScript expression is true, across navigations. It works even if the page's own
+// JavaScript is off.
 func (p *Page) WaitFor(description, expression string) {
 	p.t.Helper()
-	p.waitFor(description, "Boolean("+expression+")")
+	p.waitFor(description, `document.readyState !== "loading" && Boolean(`+expression+`)`)
 }
 
 // WaitForAsync is WaitFor with an expression that may await promises.

@@ -99,13 +99,18 @@ func (a Agent) Request(ctx context.Context, method, params string) (Answer, erro
 	return answer, err
 }
 
-// CallAndLeave makes a call and disconnects when the response begins.
+// CallAndLeave makes a call and disconnects when its response is held open. A response that is not held is an error.
 func (a Agent) CallAndLeave(ctx context.Context, tool, arguments string) error {
 	response, err := sendCall(ctx, a.endpointURL(), a.requestHeader(), "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
 	if err != nil {
 		return err
 	}
-	return response.Body.Close()
+	defer response.Body.Close()
+	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || got != "text/event-stream" {
+		body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+		return errors.Join(fmt.Errorf("the call is not held open: %s, %s: %s", response.Status, got, body), err)
+	}
+	return nil
 }
 
 func (a Agent) endpointURL() string { return a.URL + "/agents/" + a.Name + "/mcp" }
