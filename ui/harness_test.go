@@ -41,6 +41,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/host"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/retention"
@@ -274,7 +275,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	w.registry = runtimetest.NewRegistry(t, runtimetest.Config{
-		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: apiSources{apis, w.source}, tool.HTTPAPI: apis}, Now: w.now,
+		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: apiSources{apis, w.source}, tool.HTTPAPI: apis, tool.Gate: host.Source{}}, Now: w.now,
 		Agent: agent.Config{Box: box, Control: w.control, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}, SkillDeleted: w.oauth.Removed},
 	})
 	w.discovery, w.agents, w.catalog = w.registry.Discovery, w.registry.Agents, w.registry.Catalog

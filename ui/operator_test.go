@@ -203,7 +203,7 @@ func TestCommandsAreSetWhereThatIsAllowed(t *testing.T) {
 	program := url.Values{"transport": {"stdio"}, "command": {"evil\r\n--now"}, "env_name": {"LD_PRELOAD"}, "env_value": {"x"}, "url": {""}}
 
 	olga := w.signedIn("olga", identity.Operator)
-	if page := olga.get("/skills/new"); page.doc.Find(`[name="command"], [name="transport"]`).Length() != 0 {
+	if page := olga.get("/skills/new"); page.doc.Find(`[name="command"], [name="transport"] [value="stdio"]`).Length() != 0 {
 		t.Error("a command is asked for")
 	}
 	form := olga.get("/skills/new").fillForm("skill-form", program)

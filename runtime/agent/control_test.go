@@ -317,6 +317,8 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 		"escalate_to":       {why: "likewise"},
 		"escalation":        {why: "likewise"},
 		"name":              {why: "cannot be changed"},
+		"host":              {why: target},
+		"release_time":      {why: "the call was approved, and is released once"},
 		"policy":            {tight: `{"policy":"two"}`, loose: `{"policy":""}`},
 	}
 	tools := map[string]settingCase{

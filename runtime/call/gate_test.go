@@ -327,8 +327,7 @@ func TestGateDenials(t *testing.T) {
 
 	overdue := w.ask("Bash", `{"command":"sleep 1"}`, "r5")
 	w.db.MoveClock("10 minutes")
-	w.want(w.again(overdue.ID, "r5"), "pending")
-	w.want(w.again(overdue.ID, "r5"), call.CodeExpired)
+	w.want(w.patientAgain(overdue.ID, "r5"), call.CodeExpired)
 }
 
 // TestGateRechecks: what holds before a call is sent holds before it is released.

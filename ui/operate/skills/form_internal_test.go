@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // TestFormHasEverySetting: saving the form writes every setting, so the form must show all of them.
@@ -24,5 +25,27 @@ func TestFormHasEverySetting(t *testing.T) {
 		if name, _, _ := strings.Cut(row.Tag.Get("json"), ","); !shown[name] {
 			t.Errorf("no field %s: add it in fields.go", name)
 		}
+	}
+}
+
+// TestGateForm: the form of a skill without a server has no fields of a server, and keeps its settings.
+func TestGateForm(t *testing.T) {
+	t.Parallel()
+	f := formOfSkill(&agent.Skill{Name: "laptop", Transport: tool.Gate, SkillSettings: agent.SkillSettings{Host: "codex"}})
+	shown := map[string]string{}
+	for _, commands := range []bool{true, false} {
+		for _, part := range f.listParts(false, commands) {
+			for _, field := range part.Fields {
+				shown[field.Name] = field.Value
+			}
+		}
+	}
+	for _, name := range []string{"url", "command", "headers", "oauth.grant", "transport"} {
+		if _, ok := shown[name]; ok {
+			t.Errorf("it has the field %s", name)
+		}
+	}
+	if shown["host"] != "codex" {
+		t.Errorf("the host is %q", shown["host"])
 	}
 }

@@ -11,7 +11,7 @@ import (
 // skillFields adds the flags for the fields of a skill, named as in holdpoint.yaml.
 func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f := &fieldFlags{env: e, cmd: cmd}
-	f.addText("transport", "transport", "http, stdio, openapi or http-api")
+	f.addText("transport", "transport", "http, stdio, openapi, http-api or gate")
 	f.addText("url", "url", "URL of its MCP endpoint (http)")
 	f.addWords("command", "command", "a word of the command that runs on the server: the program, and again for each argument (stdio)")
 	f.addSecrets("header", "headers", "a header that is sent with every request", removable)
