@@ -220,7 +220,7 @@ func codex() agent {
 		write: step{tools: []string{"shell_command", "exec_command", "shell"}, arguments: object{"command": "echo hi > file", "cmd": "echo hi > file"}},
 		edit:  []step{{tools: []string{"apply_patch"}, input: "*** Begin Patch\n*** Update File: note.txt\n@@\n-old\n+new\n*** End Patch\n"}},
 		install: func(r *run, h installed) {
-			config := fmt.Sprintf(`model = "gpt-5.1-codex"
+			config := fmt.Sprintf(`model = "gpt-5.5"
 model_provider = "fake"
 [model_providers.fake]
 name = "fake"
