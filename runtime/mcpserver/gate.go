@@ -104,6 +104,13 @@ func (x *gateExchange) answerProblem(err error) {
 		x.noteClientLeft(err)
 		return
 	}
+	p := x.describeProblem(err)
+	body := marshal(map[string]any{"title": http.StatusText(p.status), "status": p.status, "code": p.code, "detail": p.detail})
+	x.writeBody(p.status, "application/problem+json", body)
+}
+
+// describeProblem returns the problem of an error. Unexpected errors are logged.
+func (x *gateExchange) describeProblem(err error) *gateProblem {
 	p, ok := errors.AsType[*gateProblem](err)
 	full, isFull := errors.AsType[*call.PendingError](err)
 	switch {
@@ -122,8 +129,7 @@ func (x *gateExchange) answerProblem(err error) {
 			p.code = codeUnavailable
 		}
 	}
-	body := marshal(map[string]any{"title": http.StatusText(p.status), "status": p.status, "code": p.code, "detail": p.detail})
-	x.writeBody(p.status, "application/problem+json", body)
+	return p
 }
 
 func (x *gateExchange) writeBody(status int, media string, body []byte) {
@@ -173,7 +179,7 @@ func (a *gateAsk) validate() error {
 			return invalidField(f.name, "must be at most %d bytes of UTF-8 without NUL", f.limit)
 		}
 	}
-	return checkWait(a.Wait)
+	return nil
 }
 
 func checkWait(seconds int) error {
@@ -209,44 +215,52 @@ func (x *gateExchange) serveAsk() error {
 	if err := x.readGateBody(x.MaxBody, &ask); err != nil {
 		return err
 	}
-	if err := ask.validate(); err != nil {
+	if err := checkWait(ask.Wait); err != nil {
 		return err
+	}
+	wait, cancel := x.beginGateWait(ask.Wait)
+	defer cancel()
+	p, err := x.submitAsk(x.r.Context(), wait, &ask)
+	if err != nil {
+		return err
+	}
+	x.answerPassage(&p)
+	return nil
+}
+
+// submitAsk submits a call, and waits for the decision.
+func (x *gateExchange) submitAsk(ctx, wait context.Context, ask *gateAsk) (call.Passage, error) {
+	if err := ask.validate(); err != nil {
+		return call.Passage{}, err
 	}
 	if len(ask.Arguments) == 0 {
 		ask.Arguments = jsontext.Value("{}")
 	}
 	arguments, err := call.CleanArguments(ask.Arguments)
 	if refused, ok := errors.AsType[*call.DoorError](err); ok {
-		return invalidField("arguments"+plain.Visible(refused.Pointer, wire.MaxShown), "%s", refused.Reason)
+		return call.Passage{}, invalidField("arguments"+plain.Visible(refused.Pointer, wire.MaxShown), "%s", refused.Reason)
 	}
 	if err != nil {
-		return invalidField("arguments", "%s", err)
+		return call.Passage{}, invalidField("arguments", "%s", err)
 	}
-	entry, err := x.Catalog.FindGated(x.r.Context(), x.agent.ID, ask.Skill, ask.Tool)
+	entry, err := x.Catalog.FindGated(ctx, x.agent.ID, ask.Skill, ask.Tool)
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
-		return &gateProblem{http.StatusNotFound, codeNotFound, "skill and tool: must be a skill with transport gate that is assigned to this agent, and a tool that it may use"}
+		return call.Passage{}, &gateProblem{http.StatusNotFound, codeNotFound, "skill and tool: must be a skill with transport gate that is assigned to this agent, and a tool that it may use"}
 	case errors.Is(err, tool.ErrToolName):
-		return invalidField("tool", "%s", tool.ErrToolName)
+		return call.Passage{}, invalidField("tool", "%s", tool.ErrToolName)
 	case errors.Is(err, tool.ErrTooManyTools):
-		return invalidField("tool", "must be one of the skill's tools: %s", tool.ErrTooManyTools)
+		return call.Passage{}, invalidField("tool", "must be one of the skill's tools: %s", tool.ErrTooManyTools)
 	case err != nil:
-		return err
+		return call.Passage{}, err
 	}
-	wait, cancel := x.beginGateWait(ask.Wait)
-	defer cancel()
-	p, err := x.Calls.Gate(x.r.Context(), wait, call.Submission{
+	return x.Calls.Gate(ctx, wait, call.Submission{
 		Agent: x.agent, PrincipalID: x.principal, Entry: entry, Arguments: arguments,
 		Gate: &call.GateRequest{
 			Name: ask.RequestID, Directory: ask.Context.Cwd,
 			GateOrigin: call.GateOrigin{Host: ask.Context.Host, Session: ask.Context.SessionID, Subagent: ask.Context.Subagent, Version: ask.Context.Version},
 		},
 	})
-	if err != nil {
-		return err
-	}
-	x.answerPassage(&p)
-	return nil
 }
 
 // serveAwait answers again about a call.

@@ -208,6 +208,7 @@ func (s *Server) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /agents/{agent}/mcp", s.guard(func(x *exchange) { (&sessionRequest{x}).endSession() }))
 	mux.HandleFunc("GET /agents/{agent}/mcp", s.guard(func(x *exchange) { (&subscriptionStream{x}).serveSessionStream() }))
 	s.mountGate(mux)
+	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code", s.serveClaudeCodeHook)
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)
 }
 

@@ -64,6 +64,8 @@ func Run(ctx context.Context, e *Env, args []string, further ...*cobra.Command) 
 	case errors.As(err, &exit):
 		e.printError(exit.Err)
 		return exit.Code
+	case command.Annotations[hookKey] != "":
+		return e.denyHook(args, err)
 	}
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Change != "" {
 		e.notef("%s", Visible(problem.Detail))
@@ -134,8 +136,8 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, default ./holdpoint.yaml if it exists)`)
 	root.AddCommand(
 		newApplyCmd(e), newDiffCmd(e), newExportCmd(e), newSchemaCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
-		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
-		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e), newPlansCmd(e), newChangesCmd(e),
+		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newHookCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e),
+		newInsightsCmd(e), newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e), newPlansCmd(e), newChangesCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newTeamsCmd(e), newAwayCmd(e), newWebhooksCmd(e), newHoldsCmd(e),
 		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newGuardCmd(e), newVersionCmd(e),
 	)

@@ -11,6 +11,7 @@ const (
 	ExitOK               = 0
 	ExitFailure          = 1 // wrong use, or any other error
 	ExitDiffers          = 2 // of diff: the server differs from the files
+	ExitRefused          = 2 // holdpoint hook: the tool must not run
 	ExitToolError        = 10
 	ExitJSONRPCError     = 11
 	ExitTransport        = 12

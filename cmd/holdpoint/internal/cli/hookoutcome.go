@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/plain"
+)
+
+// A host starts one process before a tool runs and another one after it. The first leaves the call's id for the second. Nothing is decided by
+// it: without it the outcome is not reported.
+
+// openCall is a call that was allowed.
+type openCall struct {
+	ID        string `json:"id"`
+	RequestID string `json:"request_id"`
+}
+
+const (
+	// maxOpenCall is how long an id is kept. The server waits a day for an outcome.
+	maxOpenCall = 24 * time.Hour
+	// maxOutcome limits the text of an outcome, in bytes.
+	maxOutcome = 16 << 10
+)
+
+// openCallPath returns the file of the call that the message is about, and its folder.
+func (h *hookCaller) openCallPath() (dir, path string, err error) {
+	dir = h.state
+	if dir == "" {
+		if dir, err = os.UserCacheDir(); err != nil {
+			return "", "", err
+		}
+		dir = filepath.Join(dir, "holdpoint", "hook")
+	}
+	name := sha256.New()
+	subject := []string{h.hook.Name, h.agent, h.event.SessionID, h.event.Tool, h.event.CallID}
+	if h.event.CallID == "" {
+		subject = append(subject, string(h.event.Arguments))
+	}
+	if err := json.NewEncoder(name).Encode(subject); err != nil {
+		return "", "", err
+	}
+	return dir, filepath.Join(dir, hex.EncodeToString(name.Sum(nil))+".json"), nil
+}
+
+// remember notes the id of a call that may run now. If that fails, the outcome is not reported, as the call then says.
+func (h *hookCaller) remember(id string) {
+	dir, path, err := h.openCallPath()
+	if err != nil || os.MkdirAll(dir, 0o700) != nil {
+		return
+	}
+	h.forgetOld(dir)
+	text, err := json.Marshal(openCall{ID: id, RequestID: h.requestID})
+	if err == nil {
+		_ = os.WriteFile(path, text, 0o600)
+	}
+}
+
+// forgetOld deletes ids of calls whose outcome the server no longer waits for.
+func (h *hookCaller) forgetOld(dir string) {
+	entries, _ := os.ReadDir(dir) // a folder that cannot be read is not cleaned
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && filepath.Ext(entry.Name()) == ".json" && h.Now().Sub(info.ModTime()) > maxOpenCall {
+			_ = os.Remove(filepath.Join(dir, entry.Name())) // another hook may have deleted it
+		}
+	}
+}
+
+// reportOutcome reports what became of a call.
+func (h *hookCaller) reportOutcome(ctx context.Context) verdict {
+	_, path, err := h.openCallPath()
+	if err != nil {
+		return verdict{after: true, reason: err.Error()}
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) { // it passed before the hook was installed, or is reported
+		return verdict{after: true}
+	}
+	var call openCall
+	if err == nil {
+		err = json.Unmarshal(text, &call)
+	}
+	if err == nil {
+		output, _ := plain.Page(h.event.Output, 1, maxOutcome)
+		outcome := client.GateOutcome{RequestID: call.RequestID, Status: client.GateSucceeded, Text: output}
+		if h.event.Failed {
+			outcome.Status = client.GateFailed
+		}
+		err = h.api.ReportGate(ctx, h.agent, call.ID, outcome)
+	}
+	if err != nil {
+		return verdict{after: true, reason: fmt.Sprintf("report the outcome to Holdpoint: %v", err)}
+	}
+	_ = os.Remove(path) // a second report of the same outcome changes nothing
+	return verdict{after: true}
+}

@@ -1,0 +1,151 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/host"
+)
+
+// Claude Code can ask over HTTP before it runs one of its tools. It takes every answer but an explicit one with the status 200 for consent,
+// so there is no other one, also for callers that are not identified.
+
+const (
+	defaultHookWait = 540 // seconds: Claude Code's default timeout is 600
+	maxHookWait     = 23 * 3600
+)
+
+// hookExchange is a message of a host.
+type hookExchange struct {
+	*gateExchange
+	hook *host.Hook
+}
+
+// verdict is the answer to a host. Its zero value refuses.
+type verdict struct {
+	allow  bool
+	after  bool // no answer is expected
+	reason string
+}
+
+func (s *Server) serveClaudeCodeHook(w http.ResponseWriter, r *http.Request) {
+	x := &hookExchange{&gateExchange{s.newExchange(w, r)}, host.FindHook(host.ClaudeCode)}
+	defer func() {
+		switch cause := recover(); {
+		case cause == nil:
+		case cause == http.ErrAbortHandler || x.HasBegun: //nolint:errorlint // net/http compares it so
+			panic(http.ErrAbortHandler)
+		default:
+			id := x.logFailure("hook", fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+			x.answerHook(verdict{reason: host.NotRun("internal error " + id)})
+		}
+	}()
+	v, err := x.decideMessage()
+	if err != nil {
+		v = verdict{reason: host.NotRun(x.describeProblem(err).detail)}
+	}
+	x.answerHook(v)
+}
+
+// answerHook writes the answer.
+func (x *hookExchange) answerHook(v verdict) {
+	body := x.hook.Deny(v.reason)
+	switch {
+	case v.after:
+		body = []byte("{}")
+	case v.allow:
+		body = x.hook.Allow(v.reason)
+	}
+	x.writeBody(http.StatusOK, "application/json", body)
+}
+
+// decideMessage identifies the caller, reads its message, and asks the gate. An error refuses the call.
+func (x *hookExchange) decideMessage() (verdict, error) {
+	if !x.originAllowed(x.r) {
+		return verdict{}, &gateProblem{http.StatusForbidden, codeInvalidRequest, "requests of this origin are not allowed"}
+	}
+	who, err := (&login{&x.response}).identifyCaller()
+	if errors.Is(err, agent.ErrUnauthenticated) {
+		if _, _, presented := readCredential(x.r.Header); presented {
+			x.Failures.Refuse(x.r.Context(), authfail.Endpoint)
+		}
+		return verdict{}, &gateProblem{http.StatusUnauthorized, codeInvalidRequest, callerWanted}
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	x.caller = who
+	x.r = x.r.WithContext(audit.WithCredential(x.r.Context(), who.auditActor(), who.credential))
+	done, exceeded, err := x.takePlace()
+	if exceeded != nil {
+		err = &gateProblem{http.StatusTooManyRequests, string(exceeded.Kind), exceeded.Error() + "; try again later"}
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	defer done()
+	text, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.MaxBody))
+	if err != nil {
+		return verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, fmt.Sprintf("the host's message: must be complete and have at most %d bytes", x.MaxBody)}
+	}
+	event, err := x.hook.Read(text, false)
+	if err != nil {
+		return verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, err.Error()}
+	}
+	if event.After {
+		return verdict{after: true}, nil
+	}
+	return x.awaitDecision(&event)
+}
+
+// awaitDecision asks the gate, and waits as long as the query says.
+func (x *hookExchange) awaitDecision(event *host.Event) (verdict, error) {
+	query := x.r.URL.Query()
+	seconds := defaultHookWait
+	if text := query.Get("wait"); text != "" {
+		var err error
+		if seconds, err = strconv.Atoi(text); err != nil || seconds < 1 || seconds > maxHookWait {
+			return verdict{}, invalidField("wait", "must be between 1 and %d seconds", maxHookWait)
+		}
+	}
+	ask := gateAsk{Skill: host.ClaudeCode, Tool: event.Tool, Arguments: []byte(event.Arguments), RequestID: uuid.NewString()}
+	if skill := query.Get("skill"); skill != "" {
+		ask.Skill = skill
+	}
+	ask.Context.Host, ask.Context.SessionID, ask.Context.Cwd, ask.Context.Subagent = host.ClaudeCode, event.SessionID, event.Cwd, event.Subagent
+	wait, cancel := x.beginGateWait(seconds)
+	defer cancel()
+	ctx := context.WithoutCancel(x.r.Context()) // the call's id is known also if the host leaves
+	passage, err := x.submitAsk(ctx, wait, &ask)
+	if err == nil && x.r.Context().Err() != nil { // the host was killed, or gave up
+		switch {
+		case passage.Pending:
+			err = x.Calls.LeaveGate(ctx, x.viewer(), passage.ID, ask.RequestID)
+		case passage.Allowed:
+			err = x.Calls.ReportOutcome(ctx, x.viewer(), passage.ID, ask.RequestID, call.Report{Outcome: call.ReportedNotRun})
+		}
+	}
+	switch {
+	case err != nil:
+		return verdict{}, err
+	case passage.Allowed:
+		return verdict{allow: true, reason: passage.Message}, nil
+	case passage.Pending:
+		return verdict{reason: host.ComeBack(passage.ID.String(), passage.Deadline)}, nil
+	}
+	if err := x.Calls.MarkDelivered(ctx, passage.ID); err != nil {
+		x.Logger.Warn("mark call delivered", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
+	}
+	return verdict{reason: passage.Message}, nil
+}
