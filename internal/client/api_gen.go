@@ -81,6 +81,7 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/delegations", "List delegations that have not ended, by team"},
 		{"POST", "/api/v1/delegations", "Make a reviewer a member of a team until a time"},
 		{"DELETE", "/api/v1/delegations/{id}", "End a delegation now"},
+		{"GET", "/api/v1/export", "Get all skills, agents, assignments, rules and policies as a spec that apply takes, without secrets"},
 		{"POST", "/api/v1/files/presign-upload", "Announce a file and get a URL for one upload with PUT, without a credential"},
 		{"DELETE", "/api/v1/files/{id}", "Delete a file that is not attached to a call"},
 		{"GET", "/api/v1/files/{id}", "Get an announced file, without its content"},
@@ -457,6 +458,7 @@ type ListCallsQuery struct {
 	From         string
 	To           string
 	Conversation string
+	Grant        string
 	Text         string
 }
 
@@ -475,6 +477,7 @@ func (c *Client) ListCalls(ctx context.Context, query ListCallsQuery) (Reply[Lis
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)
+	q.addParameter("grant", query.Grant)
 	q.addParameter("text", query.Text)
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/calls", q, nil)
 }
@@ -491,6 +494,7 @@ type ExportCallsQuery struct {
 	From         string
 	To           string
 	Conversation string
+	Grant        string
 	Text         string
 	Format       string
 }
@@ -508,6 +512,7 @@ func (c *Client) ExportCalls(ctx context.Context, query ExportCallsQuery, w io.W
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)
+	q.addParameter("grant", query.Grant)
 	q.addParameter("text", query.Text)
 	q.addParameter("format", query.Format)
 	return c.streamAnswer(ctx, "/api/v1/calls/export", q, w)
@@ -673,6 +678,11 @@ func (c *Client) CreateDelegation(ctx context.Context, body DelegationRequest) (
 func (c *Client) EndDelegation(ctx context.Context, id string) error {
 	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/delegations/"+Segment(id), nil, nil)
 	return err
+}
+
+// ExportSpec sends GET /api/v1/export.
+func (c *Client) ExportSpec(ctx context.Context) (Reply[Export], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/export", nil, nil)
 }
 
 // PresignUpload sends POST /api/v1/files/presign-upload.
@@ -1297,44 +1307,45 @@ type ApplyRequest struct {
 
 // Approval is a schema of the API.
 type Approval struct {
-	Agent           string          `json:"agent"`
-	ApprovedUntil   *time.Time      `json:"approved_until"`
-	Arguments       json.RawMessage `json:"arguments"`
-	ArgumentsDigest string          `json:"arguments_digest"`
-	BrokeGlass      bool            `json:"broke_glass"`
-	CallID          string          `json:"call_id"`
-	Claim           *Claim          `json:"claim"`
-	CommentCount    int64           `json:"comment_count"`
-	Comments        []Comment       `json:"comments"`
-	CreatedAt       time.Time       `json:"created_at"`
-	Deadline        time.Time       `json:"deadline"`
-	Decision        *Decision       `json:"decision"`
-	Digest          string          `json:"digest"`
-	Edit            *Edit           `json:"edit"`
-	Edited          bool            `json:"edited"`
-	EscalateTo      *string         `json:"escalate_to"`
-	EscalatedAt     *time.Time      `json:"escalated_at"`
-	Escalation      []Step          `json:"escalation"`
-	Evidence        []Evidence      `json:"evidence"`
-	Files           []AttachedFile  `json:"files"`
-	GlassReview     *GlassReview    `json:"glass_review"`
-	ID              string          `json:"id"`
-	Partial         bool            `json:"partial,omitzero"`
-	Policies        []CallPolicy    `json:"policies"`
-	Principal       *string         `json:"principal"`
-	PrincipalPerson *PersonName     `json:"principal_person"`
-	Questions       []Question      `json:"questions"`
-	Request         *Outgoing       `json:"request"`
-	Reviewers       *bool           `json:"reviewers"`
-	Risk            *string         `json:"risk"`
-	Rule            string          `json:"rule"`
-	Rules           []AppliedRule   `json:"rules"`
-	Skill           string          `json:"skill"`
-	Status          string          `json:"status"`
-	Team            *string         `json:"team"`
-	Tool            string          `json:"tool"`
-	ToolPin         string          `json:"tool_pin"`
-	Votes           []Vote          `json:"votes"`
+	Agent           string           `json:"agent"`
+	ApprovedUntil   *time.Time       `json:"approved_until"`
+	Arguments       json.RawMessage  `json:"arguments"`
+	ArgumentsDigest string           `json:"arguments_digest"`
+	BrokeGlass      bool             `json:"broke_glass"`
+	CallID          string           `json:"call_id"`
+	Claim           *Claim           `json:"claim"`
+	CommentCount    int64            `json:"comment_count"`
+	Comments        []Comment        `json:"comments"`
+	CreatedAt       time.Time        `json:"created_at"`
+	Deadline        time.Time        `json:"deadline"`
+	Decision        *Decision        `json:"decision"`
+	Digest          string           `json:"digest"`
+	Edit            *Edit            `json:"edit"`
+	Edited          bool             `json:"edited"`
+	EscalateTo      *string          `json:"escalate_to"`
+	EscalatedAt     *time.Time       `json:"escalated_at"`
+	Escalation      []Step           `json:"escalation"`
+	Evidence        []Evidence       `json:"evidence"`
+	Files           []AttachedFile   `json:"files"`
+	GlassReview     *GlassReview     `json:"glass_review"`
+	ID              string           `json:"id"`
+	Partial         bool             `json:"partial,omitzero"`
+	Policies        []CallPolicy     `json:"policies"`
+	Principal       *string          `json:"principal"`
+	PrincipalPerson *PersonName      `json:"principal_person"`
+	Questions       []Question       `json:"questions"`
+	Request         *Outgoing        `json:"request"`
+	Reviewers       *bool            `json:"reviewers"`
+	Risk            *string          `json:"risk"`
+	Rule            string           `json:"rule"`
+	Rules           []AppliedRule    `json:"rules"`
+	Shortages       []PolicyShortage `json:"shortages"`
+	Skill           string           `json:"skill"`
+	Status          string           `json:"status"`
+	Team            *string          `json:"team"`
+	Tool            string           `json:"tool"`
+	ToolPin         string           `json:"tool_pin"`
+	Votes           []Vote           `json:"votes"`
 }
 
 // ApprovalFigures is a schema of the API.
@@ -1484,6 +1495,7 @@ type Call struct {
 	Failure            *string         `json:"failure"`
 	Files              []AttachedFile  `json:"files"`
 	FinishedAt         *time.Time      `json:"finished_at"`
+	Gate               *GateCaller     `json:"gate"`
 	Gated              bool            `json:"gated"`
 	GrantID            string          `json:"grant_id"`
 	ID                 string          `json:"id"`
@@ -1880,6 +1892,12 @@ type ExamineRequest struct {
 	Spec     *string `json:"spec,omitzero"`
 }
 
+// Export is a schema of the API.
+type Export struct {
+	Documents []string `json:"documents"`
+	Spec      *Spec    `json:"spec"`
+}
+
 // Field is a schema of the API.
 type Field struct {
 	Field string `json:"field"`
@@ -1910,6 +1928,15 @@ type File struct {
 type ForkRequest struct {
 	Message *string `json:"message,omitzero"`
 	Seq     int64   `json:"seq"`
+}
+
+// GateCaller is a schema of the API.
+type GateCaller struct {
+	Cwd       *string `json:"cwd"`
+	Host      *string `json:"host"`
+	SessionID *string `json:"session_id"`
+	Subagent  *string `json:"subagent"`
+	Version   *string `json:"version"`
 }
 
 // GlassReview is a schema of the API.
@@ -2572,6 +2599,13 @@ type PolicyRequest struct {
 	Revision         *int64              `json:"revision,omitzero"`
 }
 
+// PolicyShortage is a schema of the API.
+type PolicyShortage struct {
+	Able   int64  `json:"able"`
+	Needs  string `json:"needs"`
+	Policy string `json:"policy"`
+}
+
 // PolicySpec is a schema of the API.
 type PolicySpec struct {
 	Any              []PolicySpecAlternative `json:"any"`
@@ -3039,6 +3073,7 @@ type Skill struct {
 	Exclude          []OperationFilter       `json:"exclude"`
 	Headers          []string                `json:"headers"`
 	Health           *Health                 `json:"health"`
+	Host             *string                 `json:"host"`
 	ID               string                  `json:"id"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers"`
 	Include          []OperationFilter       `json:"include"`
@@ -3049,6 +3084,7 @@ type Skill struct {
 	Policy           *string                 `json:"policy"`
 	Preview          bool                    `json:"preview"`
 	Questions        string                  `json:"questions"`
+	ReleaseTime      string                  `json:"release_time"`
 	Resources        string                  `json:"resources"`
 	Revision         int64                   `json:"revision"`
 	RunAs            *string                 `json:"run_as"`
@@ -3079,6 +3115,7 @@ type SkillPatch struct {
 	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]*string      `json:"headers,omitzero"`
+	Host             *string                 `json:"host,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
 	Include          []OperationFilter       `json:"include,omitzero"`
 	OAuth            *OAuthPatch             `json:"oauth,omitzero"`
@@ -3087,6 +3124,7 @@ type SkillPatch struct {
 	Policy           *string                 `json:"policy,omitzero"`
 	Preview          *bool                   `json:"preview,omitzero"`
 	Questions        *string                 `json:"questions,omitzero"`
+	ReleaseTime      *string                 `json:"release_time,omitzero"`
 	Resources        *string                 `json:"resources,omitzero"`
 	Revision         *int64                  `json:"revision,omitzero"`
 	RunAs            *string                 `json:"run_as,omitzero"`
@@ -3129,6 +3167,7 @@ type SkillSpec struct {
 	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]string       `json:"headers,omitzero"`
+	Host             *string                 `json:"host,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
 	Include          []OperationFilter       `json:"include,omitzero"`
 	Name             string                  `json:"name"`
@@ -3138,6 +3177,7 @@ type SkillSpec struct {
 	Policy           *string                 `json:"policy,omitzero"`
 	Preview          *bool                   `json:"preview,omitzero"`
 	Questions        *string                 `json:"questions,omitzero"`
+	ReleaseTime      *string                 `json:"release_time,omitzero"`
 	Resources        *string                 `json:"resources,omitzero"`
 	RunAs            *string                 `json:"run_as,omitzero"`
 	Spec             *string                 `json:"spec,omitzero"`
@@ -3173,6 +3213,7 @@ type Spec struct {
 	Policies []PolicySpec `json:"policies,omitzero"`
 	Rules    []RuleSpec   `json:"rules,omitzero"`
 	Skills   []SkillSpec  `json:"skills,omitzero"`
+	Stored   []string     `json:"stored,omitzero"`
 }
 
 // Spread is a schema of the API.

@@ -20,6 +20,10 @@ type SkillSettings struct {
 	ApprovalTimeout time.Duration
 	// ApprovalValidity is how long an approved call may be sent after the decision. Zero: as long as the approval timeout.
 	ApprovalValidity time.Duration
+	// Host is the program whose own tools a skill of transport gate has. Empty: those that callers name.
+	Host string
+	// ReleaseTime is how long a released call of transport gate may be started. Zero: [DefaultReleaseTime].
+	ReleaseTime time.Duration
 	// CallTimeout is the time for the server to answer a call.
 	CallTimeout time.Duration
 	// Resources is ResourcesGated or ResourcesPass; auto-approved skills always pass.
@@ -55,6 +59,8 @@ type SkillPatch struct {
 	TrustNewTools    *bool                    `json:"trust_new_tools,omitempty"`
 	ApprovalTimeout  *Duration                `json:"approval_timeout,omitempty"`
 	ApprovalValidity *Duration                `json:"approval_validity,omitempty"`
+	Host             *string                  `json:"host,omitempty"`
+	ReleaseTime      *Duration                `json:"release_time,omitempty"`
 	CallTimeout      *Duration                `json:"call_timeout,omitempty"`
 	Resources        *string                  `json:"resources,omitempty"`
 	Edits            *string                  `json:"edits,omitempty"`
@@ -78,6 +84,8 @@ func (spec *SkillSpec) settings() SkillSettings {
 		TrustNewTools:    spec.TrustNewTools,
 		ApprovalTimeout:  orDefault(spec.ApprovalTimeout, 5*time.Minute),
 		ApprovalValidity: orDefault(spec.ApprovalValidity, 0),
+		Host:             spec.Host,
+		ReleaseTime:      orDefault(spec.ReleaseTime, 0),
 		CallTimeout:      orDefault(spec.CallTimeout, time.Minute),
 		Resources:        cmp.Or(spec.Resources, "gated"),
 		Edits:            cmp.Or(spec.Edits, "by_risk"),
@@ -89,6 +97,42 @@ func (spec *SkillSpec) settings() SkillSettings {
 		Escalation:       normalizeEscalation(spec.Escalation),
 		Policy:           spec.Policy,
 	}
+}
+
+// fillSpec sets the settings of a spec that differ from their defaults: the reverse of settings.
+func (s *SkillSettings) fillSpec(spec *SkillSpec) {
+	spec.AutoApprove = s.AutoApprove
+	spec.TrustNewTools = s.TrustNewTools
+	if s.ApprovalTimeout != 5*time.Minute {
+		spec.ApprovalTimeout = new(Duration(s.ApprovalTimeout))
+	}
+	if s.ApprovalValidity != 0 {
+		spec.ApprovalValidity = new(Duration(s.ApprovalValidity))
+	}
+	spec.Host = s.Host
+	if s.ReleaseTime != 0 {
+		spec.ReleaseTime = new(Duration(s.ReleaseTime))
+	}
+	if s.CallTimeout != time.Minute {
+		spec.CallTimeout = new(Duration(s.CallTimeout))
+	}
+	if s.Resources != "gated" {
+		spec.Resources = s.Resources
+	}
+	if s.Edits != "by_risk" {
+		spec.Edits = s.Edits
+	}
+	if s.Questions != "reviewer" {
+		spec.Questions = s.Questions
+	}
+	if s.IdentityHeaders != (IdentityHeaders{}) {
+		spec.IdentityHeaders = new(s.IdentityHeaders)
+	}
+	spec.Tools = s.Tools
+	spec.Team = s.Team
+	spec.EscalateTo = s.EscalateTo
+	spec.Escalation = s.Escalation
+	spec.Policy = s.Policy
 }
 
 // applySettings returns the settings after the patch. An empty word sets the default.
@@ -104,6 +148,12 @@ func (patch *SkillPatch) applySettings(s SkillSettings) SkillSettings {
 	}
 	if patch.ApprovalValidity != nil {
 		s.ApprovalValidity = time.Duration(*patch.ApprovalValidity)
+	}
+	if patch.Host != nil {
+		s.Host = *patch.Host
+	}
+	if patch.ReleaseTime != nil {
+		s.ReleaseTime = time.Duration(*patch.ReleaseTime)
 	}
 	if patch.CallTimeout != nil {
 		s.CallTimeout = time.Duration(*patch.CallTimeout)
@@ -142,6 +192,8 @@ func (patch *SkillPatch) applySettings(s SkillSettings) SkillSettings {
 func (s *SkillSettings) validateSettings(r report) {
 	r.checkDuration("approval_timeout", s.ApprovalTimeout, time.Second, 720*time.Hour)
 	r.checkOptionalDuration("approval_validity", s.ApprovalValidity, time.Second, 720*time.Hour, "the approval timeout")
+	r.checkHost("host", s.Host)
+	r.checkOptionalDuration("release_time", s.ReleaseTime, time.Second, 24*time.Hour, "5m")
 	r.checkDuration("call_timeout", s.CallTimeout, 10*time.Millisecond, time.Hour)
 	r.checkChoice("resources", s.Resources, "gated", "pass")
 	r.checkChoice("edits", s.Edits, "by_risk", "alone", "second")
@@ -159,6 +211,10 @@ func (s *SkillSettings) listSettings() []field {
 	list.add("approval_timeout", Duration(s.ApprovalTimeout).String())
 	if s.ApprovalValidity != 0 {
 		list.add("approval_validity", Duration(s.ApprovalValidity).String())
+	}
+	list.add("host", s.Host)
+	if s.ReleaseTime != 0 {
+		list.add("release_time", Duration(s.ReleaseTime).String())
 	}
 	list.add("call_timeout", Duration(s.CallTimeout).String())
 	list.add("resources", s.Resources)
@@ -178,6 +234,8 @@ func (s *SkillSettings) listSettings() []field {
 // storedSkillSettings are the settings in the JSON of the column settings. A missing one has its default.
 type storedSkillSettings struct {
 	ApprovalValidity Duration         `json:"approval_validity,omitzero"`
+	Host             string           `json:"host,omitzero"`
+	ReleaseTime      Duration         `json:"release_time,omitzero"`
 	Resources        string           `json:"resources,omitzero"`
 	Edits            string           `json:"edits,omitzero"`
 	Questions        string           `json:"questions,omitzero"`
@@ -189,6 +247,8 @@ type storedSkillSettings struct {
 func (s *SkillSettings) stored() storedSkillSettings {
 	return storedSkillSettings{
 		ApprovalValidity: Duration(s.ApprovalValidity),
+		Host:             s.Host,
+		ReleaseTime:      Duration(s.ReleaseTime),
 		Resources:        s.Resources,
 		Edits:            s.Edits,
 		Questions:        s.Questions,
@@ -200,6 +260,8 @@ func (s *SkillSettings) stored() storedSkillSettings {
 // setStored sets the settings that have no column.
 func (s *SkillSettings) setStored(stored *storedSkillSettings) {
 	s.ApprovalValidity = time.Duration(stored.ApprovalValidity)
+	s.Host = stored.Host
+	s.ReleaseTime = time.Duration(stored.ReleaseTime)
 	s.Resources = cmp.Or(stored.Resources, "gated")
 	s.Edits = cmp.Or(stored.Edits, "by_risk")
 	s.Questions = cmp.Or(stored.Questions, "reviewer")
@@ -272,6 +334,26 @@ func (spec *AgentSpec) settings() AgentSettings {
 		Escalation:   normalizeEscalation(spec.Escalation),
 		Plans:        spec.Plans,
 	}
+}
+
+// fillSpec sets the settings of a spec that differ from their defaults: the reverse of settings.
+func (s *AgentSettings) fillSpec(spec *AgentSpec) {
+	if s.WaitBudget != 50*time.Second {
+		spec.WaitBudget = new(Duration(s.WaitBudget))
+	}
+	if s.ErrorStyle != "mcp" {
+		spec.ErrorStyle = s.ErrorStyle
+	}
+	if s.ReplyTimeout != 0 {
+		spec.ReplyTimeout = new(Duration(s.ReplyTimeout))
+	}
+	if s.Limits != (Limits{}) {
+		spec.Limits = new(s.Limits)
+	}
+	spec.Team = s.Team
+	spec.EscalateTo = s.EscalateTo
+	spec.Escalation = s.Escalation
+	spec.Plans = s.Plans
 }
 
 // applySettings returns the settings after the patch. An empty word sets the default.

@@ -104,6 +104,16 @@ func EventCallFileOpened(who templ.Component, what templ.Component) templ.Compon
 	return newHTML("event.CallFileOpened", argument{"who", who}, argument{"what", what})
 }
 
+// EventCallReleased is "{what:html} was released to its caller, which executes it ({who:html})".
+func EventCallReleased(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.CallReleased", argument{"what", what}, argument{"who", who})
+}
+
+// EventCallCallerLeft is "The caller of {what:html} no longer waits ({who:html})".
+func EventCallCallerLeft(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.CallCallerLeft", argument{"what", what}, argument{"who", who})
+}
+
 // EventApprovalApproved is "{who:html} approved {what:html}".
 func EventApprovalApproved(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.ApprovalApproved", argument{"who", who}, argument{"what", what})

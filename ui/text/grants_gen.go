@@ -76,7 +76,7 @@ func GrantsEnds() Message { return newMessage("grants.Ends") }
 // GrantsLastUse is "Last use".
 func GrantsLastUse() Message { return newMessage("grants.LastUse") }
 
-// GrantsNever is "never".
+// GrantsNever is "not used yet".
 func GrantsNever() Message { return newMessage("grants.Never") }
 
 // GrantsRevoke is "Revoke".

@@ -13,6 +13,8 @@ type SkillSettings struct {
 	TrustNewTools    bool                          `json:"trust_new_tools"`
 	ApprovalTimeout  agent.Duration                `json:"approval_timeout" doc:"5m"`
 	ApprovalValidity agent.Duration                `json:"approval_validity" doc:"How long an approved call may be sent after the decision. 0s: as long as approval_timeout."`
+	Host             *string                       `json:"host" doc:"Of transport gate: the program whose own tools the skill has: claude-code, codex, gemini, copilot, opencode or cursor; null: the tools that callers name."`
+	ReleaseTime      agent.Duration                `json:"release_time" doc:"Of transport gate: how long the caller may start a released call. 0s: 5m."`
 	CallTimeout      agent.Duration                `json:"call_timeout" doc:"1m"`
 	Resources        string                        `json:"resources" enum:"gated,pass" doc:"The resources that clients may read while the skill is not auto-approved: gated, those that a finished call of the conversation returned; pass, all."`
 	Edits            string                        `json:"edits" enum:"by_risk,alone,second" doc:"Who approves a reviewer's edit of a call's arguments: alone, the editor; second, another reviewer; by_risk, another reviewer for high-risk tools, otherwise the editor."`
@@ -31,6 +33,8 @@ func newSkillSettings(s *agent.SkillSettings) SkillSettings {
 		TrustNewTools:    s.TrustNewTools,
 		ApprovalTimeout:  agent.Duration(s.ApprovalTimeout),
 		ApprovalValidity: agent.Duration(s.ApprovalValidity),
+		Host:             rest.OrNull(s.Host),
+		ReleaseTime:      agent.Duration(s.ReleaseTime),
 		CallTimeout:      agent.Duration(s.CallTimeout),
 		Resources:        s.Resources,
 		Edits:            s.Edits,
