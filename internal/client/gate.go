@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -68,11 +69,11 @@ type GateOutcome struct {
 }
 
 func gatePath(agent string, rest ...string) string {
-	path := "/agents/" + Segment(agent) + "/gate"
+	parts := []string{"/agents", Segment(agent), "gate"}
 	for _, segment := range rest {
-		path += "/" + Segment(segment)
+		parts = append(parts, Segment(segment))
 	}
-	return path
+	return strings.Join(parts, "/")
 }
 
 // Gate asks whether the agent may execute a call, and waits at most as long as the request says. The client's Timeout must be longer. A request

@@ -173,9 +173,9 @@ func (s *Service) executeCall(ctx context.Context, approved *approvedCall) (agai
 	if to == nil || again > 0 || err != nil {
 		return again, err
 	}
-	ours, again, err := s.claimApproved(ctx, approved, to, nil)
+	ours, err := s.claimApproved(ctx, approved, to, nil)
 	if err != nil || !ours {
-		return again, err
+		return 0, err
 	}
 	s.sendCall(c, *to)
 	return 0, nil
@@ -204,20 +204,20 @@ func (s *Service) compareApproved(ctx context.Context, approved *approvedCall) (
 
 // claimApproved claims a call that was compared: for this instance, or for the request that it is released to. It reports false if it did not
 // claim the call: another one was first, or it must not be sent.
-func (s *Service) claimApproved(ctx context.Context, approved *approvedCall, to *target, release *gateRelease) (bool, time.Duration, error) {
+func (s *Service) claimApproved(ctx context.Context, approved *approvedCall, to *target, release *gateRelease) (bool, error) {
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	c, began := approved.call, s.Now()
 	ours, refusal, err := s.claimCall(ctx, c, approved.jobID, to.open, release)
 	if again, ok := errors.AsType[*ruledError](err); ok {
-		return false, 0, s.askAgain(ctx, c, approved.decided, again)
+		return false, s.askAgain(ctx, c, approved.decided, again)
 	}
 	if refusal != nil {
-		return false, 0, s.refuseApproved(ctx, c, refusal)
+		return false, s.refuseApproved(ctx, c, refusal)
 	}
 	if err == nil && ours {
 		s.recordStep(c, StepLog, began)
 	}
-	return ours, 0, err
+	return ours, err
 }
 
 // refuseApproved ends an approved call that must not be sent, or makes it wait for a connection.

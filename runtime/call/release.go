@@ -191,9 +191,9 @@ func (s *Service) releaseApproved(ctx context.Context, c *Call, name string) (Pa
 	}
 	r := newRelease(c, name, to.skill)
 	s.flights.remember(c) // before the commit: a database that loses it must not release the call again
-	ours, again, err := s.claimApproved(ctx, approved, to, r)
+	ours, err := s.claimApproved(ctx, approved, to, r)
 	if err != nil || !ours {
-		return p, max(again, releaseRetry), err
+		return p, releaseRetry, err
 	}
 	return Passage{ID: c.ID, Allowed: true, Code: codeReleased, Message: releasedMessage, ReleasedUntil: r.until}, 0, nil
 }

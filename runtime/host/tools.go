@@ -31,7 +31,9 @@ func flag(name, description string) argument { return argument{name, "boolean", 
 func list(name, description string) argument { return argument{name, "array", description} }
 
 // Arguments that several tools have.
-var ( //nolint:gochecknoglobals // constants
+//
+//nolint:gochecknoglobals // constants
+var (
 	filePath    = text("file_path", "The file.")
 	path        = text("path", "The file or directory.")
 	camelPath   = text("filePath", "The file.")

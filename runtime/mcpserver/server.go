@@ -46,6 +46,11 @@ type Calls interface {
 	Answer(ctx context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error
 	RequestCancel(ctx context.Context, viewer call.Viewer, id uuid.UUID) error
 
+	GateCalls
+}
+
+// GateCalls is the part of a *[call.Service] that the gate of calls uses which their callers execute.
+type GateCalls interface {
 	Gate(ctx, wait context.Context, sub call.Submission) (call.Passage, error)
 	AwaitPassage(ctx, wait context.Context, viewer call.Viewer, id uuid.UUID, name string) (call.Passage, error)
 	ReportOutcome(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string, r call.Report) error
