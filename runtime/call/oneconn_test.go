@@ -105,12 +105,21 @@ func TestPlansAreKept(t *testing.T) {
 	w.submit("open__echo", `{"n":0}`)
 	w.leaveOne()
 	const runs = 8 // PostgreSQL plans the first five executions anew
-	for i := range runs {
-		arguments := fmt.Sprintf(`{"n":%d}`, i)
-		w.waitForEnd(w.submit("open__echo", arguments).ID)
-		gated := w.submit("files__write", arguments)
-		check(t, w.decide(gated.ID, true))
-		w.waitForEnd(gated.ID)
+	readConnection := func() (pid int) {
+		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid))
+		return pid
+	}
+	// The pool may replace its connection, whose plans are then lost.
+	for n, used := 0, 0; used == 0 || readConnection() != used; {
+		used = readConnection()
+		for range runs {
+			arguments := fmt.Sprintf(`{"n":%d}`, n)
+			n++
+			w.waitForEnd(w.submit("open__echo", arguments).ID)
+			gated := w.submit("files__write", arguments)
+			check(t, w.decide(gated.ID, true))
+			w.waitForEnd(gated.ID)
+		}
 	}
 	kept := 0
 	rows, err := w.db.Pool().Query(t.Context(), `SELECT statement, generic_plans FROM pg_prepared_statements
