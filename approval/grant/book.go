@@ -2,6 +2,7 @@ package grant
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -13,6 +14,7 @@ type Grant struct {
 	ID uuid.UUID
 	Spec
 	Limited bool // it has a number of uses
+	Planned bool // it belongs to a plan
 
 	pattern *Pattern
 }
@@ -40,17 +42,22 @@ func NewBook(grants []Grant) *Book {
 		b.byTool[key] = append(b.byTool[key], g)
 	}
 	for _, list := range b.byTool {
-		slices.SortStableFunc(list, func(a, b Grant) int { // those that use nothing up come first, then the oldest
-			if a.Limited != b.Limited {
-				if a.Limited {
-					return 1
-				}
-				return -1
-			}
-			return bytes.Compare(a.ID[:], b.ID[:])
+		slices.SortStableFunc(list, func(a, b Grant) int {
+			return cmp.Or(cmp.Compare(a.rankOf(), b.rankOf()), bytes.Compare(a.ID[:], b.ID[:]))
 		})
 	}
 	return b
+}
+
+// rankOf orders grants: first those of plans, whose later calls pass only after this use, then those that no use ends.
+func (g *Grant) rankOf() int {
+	switch {
+	case g.Planned:
+		return 0
+	case !g.Limited:
+		return 1
+	}
+	return 2
 }
 
 // Find returns the ids of the grants that a call matches, in the order in which they should be used.

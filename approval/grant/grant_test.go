@@ -2,12 +2,14 @@ package grant_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval/grant"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 )
 
 func raw(values ...string) []json.RawMessage {
@@ -201,15 +203,15 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestBook: only grants for the same agent, person, skill, tool and definition are found, those without a number of uses first.
+// TestBook: only grants for the same agent, person, skill, tool and definition are found, those of plans first, then those without a number of uses.
 func TestBook(t *testing.T) {
 	t.Parallel()
 	spec := grant.Spec{AgentID: uuid.New(), PrincipalID: uuid.New(), SkillID: uuid.New(), Tool: "write", Pin: [32]byte{1}, Arguments: []grant.Matcher{{Argument: "/x", Kind: grant.Anything}}}
 	limited, unlimited := grant.Grant{ID: uuid.UUID{1}, Spec: spec, Limited: true}, grant.Grant{ID: uuid.UUID{2}, Spec: spec}
-	broken := grant.Grant{ID: uuid.UUID{3}, Spec: spec}
+	planned, broken := grant.Grant{ID: uuid.UUID{4}, Spec: spec, Limited: true, Planned: true}, grant.Grant{ID: uuid.UUID{3}, Spec: spec}
 	broken.Arguments = []grant.Matcher{{Argument: "/x", Kind: "later"}, {Argument: "x"}}
-	book := grant.NewBook([]grant.Grant{limited, unlimited, broken})
-	if found := book.Find(&spec, json.RawMessage(`{"x":1}`)); len(found) != 2 || found[0] != unlimited.ID {
+	book := grant.NewBook([]grant.Grant{limited, unlimited, broken, planned})
+	if found := book.Find(&spec, json.RawMessage(`{"x":1}`)); !slices.Equal(found, []uuid.UUID{planned.ID, unlimited.ID, limited.ID}) {
 		t.Errorf("found %v", found)
 	}
 	if found := book.Find(&spec, json.RawMessage(`{"y":1}`)); len(found) > 0 {
@@ -250,6 +252,23 @@ func TestFormat(t *testing.T) {
 		}
 		if got, ok := tc.matcher.Format(&proposals[0]); got != tc.want || ok != tc.ok {
 			t.Errorf("%v as %q, %v; want %q, %v", tc.matcher, got, ok, tc.want, tc.ok)
+		}
+	}
+}
+
+// TestSecretsOfMatchers: exact values and the ends of ranges are secrets if the schema declares the argument as one.
+func TestSecretsOfMatchers(t *testing.T) {
+	t.Parallel()
+	rules := secretfield.New(nil, []byte(`{"type":"object","properties":{"pin":{"type":"number","writeOnly":true},"n":{"type":"number"}}}`))
+	for _, m := range []grant.Matcher{
+		{Argument: "/pin", Kind: grant.Exact, Values: raw("1234")}, {Argument: "/pin", Kind: grant.Range, Min: "1234", Max: "1234"},
+	} {
+		if !m.HasSecret(rules) {
+			t.Errorf("%+v has no secret", m)
+		}
+		m.Argument = "/n"
+		if m.HasSecret(rules) {
+			t.Errorf("%+v has a secret", m)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/holdpoint/holdpoint/internal/rawjson"
@@ -21,7 +22,7 @@ func IsSecret(rules *secretfield.Rules, pointer string, value []byte) bool {
 
 // HasSecret reports whether the matcher has a value that is a secret.
 func (m *Matcher) HasSecret(rules *secretfield.Rules) bool {
-	for _, value := range m.Values {
+	for _, value := range append(slices.Clone(m.Values), json.RawMessage(m.Min), json.RawMessage(m.Max)) {
 		if IsSecret(rules, m.Argument, value) {
 			return true
 		}

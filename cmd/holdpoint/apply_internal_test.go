@@ -70,6 +70,7 @@ skills:
     transport: http
     url: https://127.0.0.1:9/mcp
     oauth: {client_id: holdpoint, auth_method: private_key_jwt, private_key_file: key.pem}
+  - {name: native, transport: gate, host: claude-code, release_time: 90s}
 `,
 	"20-apis.yml": `
 skills:
@@ -122,6 +123,7 @@ agents:
     limits: {calls_per_minute: 120, concurrency: 4, pending: 9, conversation_turns: 50, conversation_tokens: 1000000, conversation_cost: 0.75, conversation_time: 72h}
     team: back office
     escalate_to: ops
+    plans: true
     skills:
       - files
       - {skill: everything, tools: [echo, get-sum]}
@@ -377,7 +379,7 @@ policies:
 	_, stderr := o.run(t, 1, "apply", "-f", first, "-f", second)
 	for _, want := range []string{
 		first + ":2:5: skills[0].name: ",
-		first + ":3:5: skills[0].transport: must be stdio, http, openapi or http-api",
+		first + ":3:5: skills[0].transport: must be stdio, http, openapi, http-api or gate",
 		first + ":5:23: skills[0].approval_timeout: must be a duration",
 		first + `:6:5: skills[0]: unknown key "autoapprove"`,
 		first + ":7:21: skills[0].tools.write.policy: must be the name of a policy",

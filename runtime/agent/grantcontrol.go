@@ -71,7 +71,8 @@ func (n *NewGrant) listFields() []dualcontrol.Field {
 }
 
 // applyGrantProposal makes a grant that a second operator approved, on behalf of who granted it. The person for whom calls are made approves no
-// grant for them. Errors: approval.ErrSelfApproval, dualcontrol.ErrStale.
+// grant for them, and neither does one who is known only by the word of that person or of who made a key of the agent. Errors:
+// approval.ErrSelfApproval, approval.ErrInvitedApproval, dualcontrol.ErrStale.
 func (e *edit) applyGrantProposal(ctx context.Context, payload []byte) error {
 	var p grantProposal
 	if err := json.Unmarshal(payload, &p); err != nil { //nolint:musttag // it has the names of its Go fields, as it was encoded
@@ -93,6 +94,21 @@ func (e *edit) applyGrantProposal(ctx context.Context, payload []byte) error {
 		return approval.ErrSelfApproval
 	case !present, !pins.Known, pins.Current != tool.Pin(p.New.Pin), !pins.IsAccepted():
 		return dualcontrol.ErrStale
+	}
+	if len(ties.Inviters) > 0 {
+		makers, err := KeyMakers(ctx, e.tx, p.New.AgentID, e.approved.ProposedAt)
+		if err != nil {
+			return err
+		}
+		if p.New.PrincipalID != uuid.Nil {
+			makers = append(makers, p.New.PrincipalID)
+		}
+		switch invited, err := identity.SameAsAny(ctx, e.tx, ties.Inviters, makers); {
+		case err != nil:
+			return fmt.Errorf("read invitations: %w", err)
+		case invited:
+			return approval.ErrInvitedApproval
+		}
 	}
 	_, err := e.insertGrant(ctx, e.approved.ProposedBy, p.Via, p.New)
 	return err

@@ -112,11 +112,11 @@ func (s *Service) loadGrants(ctx context.Context) (*grant.Book, error) {
 	grants, err := postgres.Collect(ctx, s.pool, func(row pgx.CollectableRow) (g grant.Grant, err error) {
 		var principal *uuid.UUID
 		var pin []byte
-		err = row.Scan(&g.ID, &g.AgentID, &principal, &g.SkillID, &g.Tool, &pin, &g.Arguments, &g.Limited)
+		err = row.Scan(&g.ID, &g.AgentID, &principal, &g.SkillID, &g.Tool, &pin, &g.Arguments, &g.Limited, &g.Planned)
 		g.PrincipalID = postgres.OrNil(principal)
 		copy(g.Pin[:], pin)
 		return g, err
-	}, `SELECT id, agent_id, principal_id, skill_id, tool, pin, arguments, uses IS NOT NULL FROM grants g WHERE `+counts+` ORDER BY id`)
+	}, `SELECT id, agent_id, principal_id, skill_id, tool, pin, arguments, uses IS NOT NULL, plan_id IS NOT NULL FROM grants g WHERE `+counts+` ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("read grants: %w", err)
 	}

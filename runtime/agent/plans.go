@@ -198,6 +198,8 @@ func (s *Service) DecidePlan(ctx context.Context, by audit.Actor, d *PlanDecisio
 			e.recordChange(audit.PlanRejected, p.ID, map[string]any{"agent": p.Agent})
 			_, err := e.tx.Exec(ctx, `UPDATE plans SET status = 'rejected', decided_at = holdpoint_now(), decided_by = $2, note = $3 WHERE id = $1`, p.ID, by.ID, d.Note)
 			return err
+		case e.isControlled() && lasts > grant.DefaultTime:
+			return fault.Invalid("time", fmt.Sprintf("must be at most %s: with dual control, one person grants no more", Duration(grant.DefaultTime)))
 		}
 		struck := append([]int{}, d.Strike...)
 		if _, err := e.tx.Exec(ctx, `UPDATE plans SET status = 'approved', decided_at = holdpoint_now(), decided_by = $2, note = $3, struck = $4,

@@ -24,8 +24,8 @@ import (
 
 // GateRequest is what the caller of a gate-only call says about itself. Only Directory is part of the digest.
 type GateRequest struct {
-	// Name names the call among those of the caller, such as the id that its model gave the call. The same request gets the same answer again.
-	// Empty: it has no name.
+	// Name is unique for each execution that the caller intends, such as a random UUID. It is not the id that a model gave the call: models
+	// repeat ids, and a repeat of a released request is allowed again until the release expires. Empty: it has no name.
 	Name      string
 	Directory string // where the call is executed; empty: not known
 	GateOrigin

@@ -23,7 +23,8 @@ import (
 )
 
 // planGoesOn is an SQL condition: all earlier calls of the plan of grant g succeeded. After one that did not, the rest waits for people.
-const planGoesOn = `NOT EXISTS (SELECT FROM calls c WHERE c.id IN (` + agent.EarlierInPlan + `) AND c.status <> '` + string(Succeeded) + `')`
+const planGoesOn = `NOT EXISTS (SELECT FROM (` + agent.EarlierInPlan + `) AS earlier LEFT JOIN calls c ON c.id = earlier.used_call
+	WHERE c.status IS DISTINCT FROM '` + string(Succeeded) + `')`
 
 // PlanSubmission is a plan as an agent, or a person with it, submits it.
 type PlanSubmission struct {
@@ -211,13 +212,10 @@ func (s *Service) listPlanNotices(ctx context.Context, p *agent.Plan) ([]Attenti
 		if err != nil {
 			return nil, err
 		}
-		notices = append(notices, Attention{
-			Kind: Planned, Agent: by.Name, Skill: c.Skill, Deadline: p.Deadline,
-			Approval: approval.Approval{
-				CallID: p.ID, AgentID: p.AgentID, PrincipalID: p.PrincipalID, SkillID: c.SkillID, Team: cmp.Or(skill.Team, by.Team),
-				Status: approval.Pending, CreatedAt: p.CreatedAt,
-			},
-		})
+		notices = append(notices, newAttention(Planned, &Call{Agent: by.Name, Skill: c.Skill}, &approval.Approval{
+			CallID: p.ID, AgentID: p.AgentID, PrincipalID: p.PrincipalID, SkillID: c.SkillID, Team: cmp.Or(skill.Team, by.Team),
+			Status: approval.Pending, CreatedAt: p.CreatedAt, Deadline: p.Deadline,
+		}))
 	}
 	return notices, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -287,7 +288,7 @@ func TestPlanNotices(t *testing.T) {
 	w.calls.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
 		for i := range list {
 			a := &list[i]
-			told = append(told, fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Approval.CallID, a.Agent, a.Skill, a.Approval.Team))
+			told = append(told, fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Approval.CallID, a.Agent, a.Skill, strings.Join(a.Asked.Teams, ",")))
 		}
 		return nil
 	}

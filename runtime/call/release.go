@@ -190,6 +190,9 @@ func (s *Service) releaseApproved(ctx context.Context, c *Call, name string) (Pa
 		return p, again, err
 	}
 	r := newRelease(c, name, to.skill)
+	if !s.isSettled() { // what is remembered counts as released when the timeline is compared
+		return p, 0, errUnsettled
+	}
 	s.flights.remember(c) // before the commit: a database that loses it must not release the call again
 	ours, err := s.claimApproved(ctx, approved, to, r)
 	if err != nil || !ours {

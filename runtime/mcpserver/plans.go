@@ -150,6 +150,8 @@ func explainPlanCall(p *agent.Plan, i int) string {
 		return "made, as call " + use.CallID.String()
 	case p.Status == agent.PlanApproved:
 		return "approved, not made yet"
+	case p.Status == agent.PlanPending:
+		return "passes once the plan is approved"
 	}
-	return "passes once the plan is approved"
+	return "waits for a person when you make it"
 }

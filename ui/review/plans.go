@@ -218,7 +218,7 @@ func presentPlanCall(p *agent.Plan, i int, s *subject) PlanCall {
 		v.Badge = view.Badge{Word: text.PlansStruck(), Icon: "queue", Level: view.Warn}
 	case c.Effect == agent.PlanAllows:
 		v.Badge = view.Badge{Word: text.PlansAllowed(), Icon: "good", Level: view.Quiet}
-	case c.Effect == agent.PlanExcepts, v.OwnPage:
+	case c.Effect == agent.PlanExcepts, v.OwnPage, p.Status != agent.PlanPending && p.Status != agent.PlanApproved:
 		v.Badge = view.Badge{Word: text.PlansWaits(), Icon: "queue", Level: view.Warn}
 	default:
 		v.Badge = view.Badge{Word: text.PlansCovered(), Icon: "good", Level: view.Info}

@@ -46,7 +46,7 @@ func PlansRejected() Message { return newMessage("plans.Rejected") }
 // PlansExpired is "Expired".
 func PlansExpired() Message { return newMessage("plans.Expired") }
 
-// PlansCancelled is "Cancelled by the agent".
+// PlansCancelled is "Cancelled".
 func PlansCancelled() Message { return newMessage("plans.Cancelled") }
 
 // PlansRevoked is "Revoked".

@@ -196,6 +196,8 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, decide func(by,
 		refused(http.StatusForbidden, text.MemberBothRoles())
 	case errors.Is(err, approval.ErrSelfApproval):
 		refused(http.StatusForbidden, text.ReviewProblemOwnCall())
+	case errors.Is(err, approval.ErrInvitedApproval):
+		refused(http.StatusForbidden, text.ReviewProblemInvited())
 	default:
 		h.Fail(w, r, err)
 	}

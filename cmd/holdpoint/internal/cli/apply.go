@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -253,11 +254,18 @@ type exported struct {
 	Documents []string        `json:"documents"`
 }
 
-// writeExport writes the file, and the documents beside it.
+// documentFolder holds the OpenAPI documents of an export. Applying a folder does not read the folders in it.
+const documentFolder = "openapi"
+
+// writeExport writes the file, and the documents in a folder beside it. It replaces no file.
 func (e *Env) writeExport(ctx context.Context, api *client.Client, found exported, folder string) error {
 	documents := map[string]string{}
+	path := filepath.Join(folder, "holdpoint.yaml")
 	if folder != "" {
-		if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // G301: it has no secrets
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("%s exists already: name another folder with --output", path), err)
+		}
+		if err := os.MkdirAll(filepath.Join(folder, documentFolder), 0o755); err != nil { //nolint:gosec // G301: it has no secrets
 			return err
 		}
 	} else if len(found.Documents) > 0 {
@@ -268,9 +276,9 @@ func (e *Env) writeExport(ctx context.Context, api *client.Client, found exporte
 		if err := api.GetDocument(ctx, name, &text); err != nil {
 			return err
 		}
-		documents[name] = name + ".openapi.yaml"
+		documents[name] = documentFolder + "/" + name + ".yaml"
 		if bytes.HasPrefix(bytes.TrimSpace(text.Bytes()), []byte("{")) {
-			documents[name] = name + ".openapi.json"
+			documents[name] = documentFolder + "/" + name + ".json"
 		}
 		if err := os.WriteFile(filepath.Join(folder, documents[name]), text.Bytes(), 0o644); err != nil { //nolint:gosec // G306: likewise
 			return err
@@ -286,7 +294,6 @@ func (e *Env) writeExport(ctx context.Context, api *client.Client, found exporte
 	if folder == "" {
 		return write(e.Stdout, string(text))
 	}
-	path := filepath.Join(folder, "holdpoint.yaml")
 	if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // G306: likewise
 		return err
 	}

@@ -168,13 +168,14 @@ func TestExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "skills:\n  - name: shop\n    transport: openapi\n    headers:\n      X-A: {stored: true}\n    call_timeout: \"5s\"\n    spec: shop.openapi.json\n"
+	const want = "skills:\n  - name: shop\n    transport: openapi\n    headers:\n      X-A: {stored: true}\n    call_timeout: \"5s\"\n    spec: openapi/shop.json\n"
 	if !strings.HasSuffix(string(text), want) || !strings.HasPrefix(string(text), "# Exported from http://") {
 		t.Errorf("got\n%s", text)
 	}
-	if document, err := os.ReadFile(filepath.Join(folder, "shop.openapi.json")); err != nil || string(document) != `{"openapi":"3.1.0"}` {
+	if document, err := os.ReadFile(filepath.Join(folder, "openapi", "shop.json")); err != nil || string(document) != `{"openapi":"3.1.0"}` {
 		t.Errorf("%s, %v", document, err)
 	}
+	wantContains(t, "stderr", f.run("export", "-o", folder).wantCode(t, 1).stderr, "holdpoint.yaml exists already")
 	wantContains(t, "stderr", f.run("export").wantCode(t, 1).stderr, "name a folder for it with --output")
 	wantContains(t, "schema", f.run("schema").wantCode(t, 0).stdout, `"$schema": "http://json-schema.org/draft-07/schema#"`)
 }
