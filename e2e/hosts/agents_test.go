@@ -322,7 +322,13 @@ func openCode() agent {
 				}
 				r.writeFile(filepath.Join(r.home, ".config/opencode", name), string(text))
 			}
-			if out, err := exec.Command("cp", "-al", filepath.Join(prepared, "node_modules"), filepath.Join(r.home, ".config/opencode")).CombinedOutput(); err != nil {
+			from, to := filepath.Join(prepared, "node_modules"), filepath.Join(r.home, ".config/opencode")
+			out, err := exec.Command("cp", "-al", from, to).CombinedOutput()
+			if err != nil { // another file system, which hard links do not reach
+				_ = os.RemoveAll(filepath.Join(to, "node_modules"))
+				out, err = exec.Command("cp", "-a", from, to).CombinedOutput()
+			}
+			if err != nil {
 				r.t.Fatalf("copy packages: %v: %s", err, out)
 			}
 		},

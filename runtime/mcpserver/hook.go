@@ -144,8 +144,10 @@ func (x *hookExchange) awaitDecision(event *host.Event) (verdict, error) {
 	case passage.Pending:
 		return verdict{reason: host.ComeBack(passage.ID.String(), passage.Deadline)}, nil
 	}
-	if err := x.Calls.MarkDelivered(ctx, passage.ID); err != nil {
-		x.Logger.Warn("mark call delivered", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
+	if passage.Final {
+		if err := x.Calls.MarkDelivered(ctx, passage.ID); err != nil {
+			x.Logger.Warn("mark call delivered", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
+		}
 	}
 	return verdict{reason: passage.Message}, nil
 }
