@@ -197,20 +197,23 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldWith(t, nil)
+	return newWorldWith(t, nil, nil)
 }
 
-// newWorldWith returns a world with an identity provider.
-func newWorldWith(t *testing.T, idp *providertest.Provider) *world {
+// deciders lists the people who may decide a call. Nil: that is not known.
+type deciders func(context.Context, *approval.Approval) ([]uuid.UUID, error)
+
+// newWorldWith returns a world with an identity provider and the people who may decide calls.
+func newWorldWith(t *testing.T, idp *providertest.Provider, list deciders) *world {
 	t.Helper()
-	w := bareWorld(t, idp, 0)
+	w := bareWorld(t, idp, 0, list)
 	w.register()
 	w.startDashboard(slog.New(slog.DiscardHandler), "")
 	return w
 }
 
 // bareWorld has no agents, skills or dashboard. Its clocks are ahead by shift.
-func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *world {
+func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration, list deciders) *world {
 	t.Helper()
 	var issuers []string
 	if idp != nil {
@@ -287,13 +290,13 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		w.callbacks.Close()
 		w.people.Close()
 	})
-	w.startCalls(log)
+	w.startCalls(log, list)
 	return w
 }
 
 func (w *world) now() time.Time { return time.Now().Add(w.shift) }
 
-func (w *world) startCalls(log *slog.Logger) {
+func (w *world) startCalls(log *slog.Logger, list deciders) {
 	w.t.Helper()
 	var err error
 	w.files, err = file.New(file.Config{
@@ -305,7 +308,7 @@ func (w *world) startCalls(log *slog.Logger) {
 	w.t.Cleanup(func() { check(w.t, w.files.Close()) })
 	instance := uuid.New()
 	w.calls, err = call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now, Instance: instance, Files: w.files,
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now, Instance: instance, Files: w.files, ListDeciders: list,
 		Publish: func(batch *pgx.Batch, condition string, list []call.Happening) error {
 			return w.talks.Publish(batch, condition, list)
 		},

@@ -63,7 +63,7 @@ const (
 func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	t.Helper()
 	h := &house{
-		world: bareWorld(t, nil, shift), say: say, release: make(chan struct{}),
+		world: bareWorld(t, nil, shift, nil), say: say, release: make(chan struct{}),
 		visitors: map[string]*visitor{}, calls: map[string]uuid.UUID{}, people: map[string]uuid.UUID{}, agents: map[string]*agent.Agent{},
 		conversations: map[string]uuid.UUID{},
 	}
@@ -375,7 +375,7 @@ func (h *house) present() {
 	granted, err := h.world.calls.Grant(h.t.Context(), h.people["maren"], call.GrantRequest{CallID: h.calls["parked"]})
 	check(h.t, err)
 	h.grant = granted.ID
-	h.plan = h.submitPlan(h.people["ida"], h.say("argument", "Pay the printers"), "ledger__post_payment",
+	h.plan = h.submitPlan(h.people["ida"], h.say("title", "Pay the printers"), "ledger__post_payment",
 		object("to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", "120.00", "currency", "GBP", "reference", "INV-2080"),
 		object("to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "75.20", "currency", "GBP", "reference", "INV-2081")).ID
 	for i, amount := range []string{"310.00", "96.40"} {

@@ -25,7 +25,7 @@ func withProvider(t *testing.T, groups ...string) *world {
 	t.Helper()
 	idp := providertest.New("holdpoint", "s3cret")
 	t.Cleanup(idp.Close)
-	w := newWorldWith(t, idp)
+	w := newWorldWith(t, idp, nil)
 	w.setClaims(nil, groups...)
 	return w
 }

@@ -119,7 +119,7 @@ func TestEveryColumnOfBytesIsKnown(t *testing.T) {
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	check(t, err)
 	const want = "approvals.edit_envelope call_facts.facts call_questions.answer call_questions.error call_questions.params calls.arguments calls.attach_key calls.made calls.request calls.result " +
-		"calls.submitted calls.trace sessions.data skill_documents.document skill_drafts.document skill_drafts.spec" // the last one is sealed
+		"calls.submitted calls.trace gate_releases.request_key gate_requests.key sessions.data skill_documents.document skill_drafts.document skill_drafts.spec" // the last one is sealed
 	if got := strings.Join(found, " "); got != want {
 		t.Errorf("columns of bytes:\n%s\nwant\n%s", got, want)
 	}

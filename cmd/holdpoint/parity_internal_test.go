@@ -87,6 +87,8 @@ var twins = map[string]twin{
 	"POST /calls/{id}/grant/preview": {operation: "previewGrant", command: "grants preview"},
 	"POST /grants/{id}/revoke":       {operation: "revokeGrant", command: "grants revoke"},
 	"POST /grants/{id}/confirm":      {operation: "confirmGrant", command: "grants confirm"},
+	"POST /plans/{id}/approve":       {operation: "approvePlan", command: "plans approve"},
+	"POST /plans/{id}/reject":        {operation: "rejectPlan", command: "plans reject"},
 	"POST /plans/{id}/revoke":        {operation: "revokePlan", command: "plans revoke"},
 
 	"POST /rules/new":                 {operation: "setRule", command: "rules set"},

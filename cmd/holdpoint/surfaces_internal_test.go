@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +33,10 @@ import (
 )
 
 // surface is a way for people to use Holdpoint. A method that changes something returns "", or how the surface refuses it.
-type surface interface {
+type surface interface { //nolint:interfacebloat // everything that the statements take
 	// setRule, setPolicy, setSkill and setTool create or change something as the operator olga.
-	setRule(rule.Spec) string
-	setPolicy(policy.Spec) string
+	setRule(spec rule.Spec) string
+	setPolicy(spec policy.Spec) string
 	setSkill(skill, setting, value string) string
 	setTool(skill, tool, setting, value string) string
 
@@ -622,7 +623,7 @@ func (d *dashboardSurface) setPolicy(spec policy.Spec) string {
 	}
 	changes := url.Values{"name": {spec.Name}, "any": {policy.FormatAlternatives(spec.Any)}}
 	if spec.Rejections > 0 {
-		changes.Set("rejections", fmt.Sprint(spec.Rejections))
+		changes.Set("rejections", strconv.Itoa(spec.Rejections))
 	}
 	if spec.BreakGlass {
 		changes.Set("break_glass", "true")

@@ -68,7 +68,7 @@ func (r report) checkDuration(field string, d, low, high time.Duration) {
 }
 
 // checkOptionalDuration also accepts 0s. zero names its meaning.
-func (r report) checkOptionalDuration(field string, d, low, high time.Duration, zero string) {
+func (r report) checkOptionalDuration(field string, d, low, high time.Duration, zero string) { //nolint:unparam // each setting names its bounds
 	r.check(d == 0 || d >= low && d <= high, field, fmt.Sprintf("must be between %s and %s, or 0s for %s", Duration(low), Duration(high), zero))
 }
 

@@ -31,7 +31,7 @@ func readGemini(f fields, _ bool) (Event, error) {
 		case "error":
 			e.Failed = e.Failed || m.Value.Kind() != 'n'
 		case "llmContent":
-			e.Output = fields{"x": jsontext.Value(m.Value)}.output("x")
+			e.Output = fields{"x": m.Value}.output("x")
 		}
 	}
 	return e, nil

@@ -179,13 +179,13 @@ func readSnake(f fields, before, after, failed string) (Event, error) {
 		return e, err
 	}
 	e.Subagent = cmp.Or(agentType, agentID)
-	switch {
-	case name == "":
+	switch name {
+	case "":
 		return e, errors.New("the host's message: hook_event_name: must not be empty")
-	case name == before:
-	case name == after:
+	case before:
+	case after:
 		e.After = true
-	case name == failed:
+	case failed:
 		e.After, e.Failed = true, true
 	default:
 		return e, fmt.Errorf("the host's message: hook_event_name: must be %s", before)

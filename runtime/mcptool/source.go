@@ -457,7 +457,7 @@ func (s *Source) connectServer(ctx context.Context, server tool.Server, e sessio
 			return nil, failure
 		}
 		return s, nil
-	case tool.OpenAPI, tool.HTTPAPI:
+	case tool.OpenAPI, tool.HTTPAPI, tool.Gate:
 	}
 	return nil, tool.BrokeOff(tool.EffectNone, nil, "skill %s: transport %q is not MCP", server.Skill, server.Transport)
 }

@@ -64,10 +64,10 @@ func (d Done) notice() *view.Notice {
 		return nil
 	}
 	n := &view.Notice{Level: view.Good, Title: title}
-	switch d {
-	case WebhookDeleted:
+	if d == WebhookDeleted {
 		n.Text = text.WebhookDeletedMeaning()
-	case GrantProposed:
+	}
+	if d == GrantProposed {
 		n.Level, n.Text = view.Info, text.GrantsDoneProposedNext()
 	}
 	return n
