@@ -20,6 +20,7 @@ import (
 	"github.com/riverqueue/river"
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"

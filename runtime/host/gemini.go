@@ -3,7 +3,6 @@ package host
 import (
 	"time"
 
-
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 )
 
