@@ -17,8 +17,8 @@ var starterFiles embed.FS
 // RulesVersion is the version of the starter rules.
 const RulesVersion = 1
 
-// secretFiles is a pattern of the names of files that often hold secrets.
-const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?)$|(^|/)(\.ssh|\.aws|\.gnupg|\.git)(/|$)` //nolint:gosec // G101: names of files
+// secretFiles is a pattern of the paths of files that often hold secrets. A name may have a slash after it: within cleans a path, this reads its text.
+const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?|\.ssh|\.aws|\.gnupg|\.git)(/|$)` //nolint:gosec // G101: names of files
 
 // relativePatterns is a pattern of the patterns of file names that stay below the folder in which they are looked for: without .., a root, a
 // drive, a home folder or an alternative that could become one of them.
