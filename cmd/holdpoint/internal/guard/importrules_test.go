@@ -90,8 +90,8 @@ func TestImportClaudeCode(t *testing.T) {
 			t.Errorf("%s %s is %s, want %s", c.tool, c.arguments, got, c.want)
 		}
 	}
-	if len(imported.Notes) > 0 {
-		t.Errorf("left out: %v", imported.Notes)
+	if len(imported.Notes) != 1 || !strings.Contains(imported.Notes[0], "Commands that pass may read and write the files") {
+		t.Errorf("notes: %q", imported.Notes)
 	}
 	again, _ := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": ["Bash(git status)"]}}`)
 	if b.Rules[len(b.Rules)-14].Name != again.Rules[0].Name {
@@ -122,6 +122,7 @@ func TestImportLeavesOut(t *testing.T) {
 		"Bash": "it would allow every command", "Bash(*)": "it would allow every command", "Bash(:*)": "it would allow every command",
 		"Bash(* --version)": "the program must be named", "Bash(git && ls:*)": "no characters with a meaning for the shell",
 		"Bash(echo \"a\":*)": "must have no quotes", "Bash(FOO=1 git:*)": "not with a variable", "Read": "every file of the machine", "Edit": "edits of every file",
+		"MultiEdit": "edits of every file", "NotebookEdit(*)": "edits of every file", "MultiEdit(./x/**)": "cannot be said", "Read([ab]/**)": "brackets", "Read(~)": "home folder",
 		"Read(../x/**)": "must have no ..", "Read({a,b}/**)": "braces", "Read(!x)": "exceptions", "WebFetch(example.com)": "cannot be said", "WebFetch(domain:ex*mple.com)": "must be a domain",
 		"Task(Explore)": "cannot be said", "mcp__a__b(x)": "not known", "Foo(": "must be a tool", "Ba*": "one tool",
 	} {
@@ -140,6 +141,55 @@ func TestImportLeavesOut(t *testing.T) {
 	importer := &guard.Importer{Skill: "cc", Home: "/home/me"}
 	if err := importer.ClaudeCode("/x/.claude/settings.json", []byte(`{"permissions": {"allow": "Bash"}}`)); err == nil {
 		t.Error("a list that is a text is taken")
+	}
+}
+
+// A refusal that cannot be said parks its tools: the broader permission beside it would allow the call.
+func TestImportParksForRefusals(t *testing.T) {
+	t.Parallel()
+	file := func(name string) string { return `{"file_path":"/src/app/` + name + `"}` }
+	for _, c := range []struct{ allow, refusal, tool, arguments string }{
+		{"WebFetch", "WebFetch(domain:bücher.example)", "WebFetch", `{"url":"https://bücher.example/"}`},
+		{"WebFetch", "WebFetch(example.com)", "WebFetch", `{"url":"https://example.com/"}`},
+		{"Skill", "Skill(deploy)", "Skill", `{"skill":"deploy"}`},
+		{"Skill", "Sk*", "Skill", `{"skill":"deploy"}`},
+		{"Skill", "Skill(deploy", "Skill", `{"skill":"deploy"}`},
+		{"Skill", "*", "Skill", `{"skill":"deploy"}`},
+		{"mcp__gh", "mcp__gh__del(*)", "mcp__gh__del", `{}`},
+		{"mcp__gh__del", "mcp__gh(*)", "mcp__gh__del", `{}`},
+		{"Edit(./src/**)", "Edit(./src/{a,b})", "Edit", file("src/a")},
+		{"Edit(./src/**)", "Wri*", "Edit", file("src/a")},
+		{"Read(./src/**)", "Read(./src/[ab])", "Read", file("src/a")},
+		{"Read(./src/**)", "Read(!src/a)", "Read", file("src/a")},
+		{"Read(./src/**)", "Read(//)", "Read", file("src/a")},
+		{"Grep", "Read(./src/{a,b})", "Grep", `{"pattern":"x","path":"/src/app"}`},
+		{"NotebookEdit(*)", "Edit(./src/{a,b})", "NotebookEdit", `{"notebook_path":"/src/app/src/a"}`},
+	} {
+		for _, list := range []string{"deny", "ask"} {
+			b, imported := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": [`+quoteJSON(c.allow)+`], "`+list+`": [`+quoteJSON(c.refusal)+`]}}`)
+			if got := b.judge("cc", c.tool, c.arguments); got != "park" {
+				t.Errorf("allow %s, %s %s: %s is %s", c.allow, list, c.refusal, c.tool, got)
+			}
+			if !strings.Contains(strings.Join(imported.Notes, "\n"), "waits, because this refusal cannot be said") {
+				t.Errorf("%s %s: notes %q", list, c.refusal, imported.Notes)
+			}
+		}
+	}
+	b, _ := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": ["Bash(git status)"], "deny": ["Bash(:*)"]}}`)
+	if got := b.judge("cc", "Bash", bash("git status")); got != "deny" {
+		t.Errorf("with every command refused, one is %s", got)
+	}
+	importer := &guard.Importer{Skill: "codex"}
+	err := importer.Codex("x.rules", []byte("prefix_rule(pattern=[\"git\"])\nprefix_rule(pattern=[[1]], decision=\"forbidden\")\n"))
+	if err == nil {
+		t.Error("a number is taken")
+	}
+	importer = &guard.Importer{Skill: "codex"}
+	if err := importer.Codex("x.rules", []byte("prefix_rule(pattern=[\"git\"])\nprefix_rule(pattern=[[[\"git\"]]], decision=\"forbidden\")\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := readBook(t, importer.Result().YAML()).judge("codex", "Bash", bash("git status")); got != "park" {
+		t.Errorf("beside a refusal that cannot be said, a command is %s", got)
 	}
 }
 

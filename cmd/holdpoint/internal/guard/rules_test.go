@@ -16,7 +16,7 @@ import (
 
 // schemas are the arguments of hosts' tools that conditions read.
 var schemas = map[string]string{
-	"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "Glob": "pattern path", "Grep": "pattern path glob", "WebFetch": "url prompt",
+	"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path", "Glob": "pattern path", "Grep": "pattern path glob", "WebFetch": "url prompt",
 	"run_shell_command": "command", "read_file": "file_path absolute_path", "list_directory": "path dir_path", "glob": "pattern path", "grep_search": "pattern path",
 	"bash": "command", "view": "path", "grep": "pattern path", "read": "filePath", "list": "path", "Shell": "command",
 }
