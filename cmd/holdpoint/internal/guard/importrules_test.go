@@ -193,6 +193,62 @@ func TestImportParksForRefusals(t *testing.T) {
 	}
 }
 
+// A refusal of one tool that edits is a refusal of all of them.
+func TestImportRefusesAllEdits(t *testing.T) {
+	t.Parallel()
+	const allows = `"Skill", "NotebookEdit(*)"`
+	for refusal, want := range map[string]map[string]string{
+		"Edit":                {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "deny"},
+		"Write(*)":            {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "deny"},
+		"Edit(./lib/**)":      {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "park"},
+		"MultiEdit(./lib/**)": {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "park"},
+		"Edit(./lib/)":        {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "park"},
+	} {
+		b, imported := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": [`+allows+`, "Bash(cat:*)"], "deny": [`+quoteJSON(refusal)+`]}}`)
+		for tool, effect := range want {
+			arguments := `{"file_path":"/src/app/lib/a.go"}`
+			if tool == "NotebookEdit" {
+				arguments = `{"notebook_path":"/src/app/lib/a.ipynb"}`
+			}
+			if got := b.judge("cc", tool, arguments); got != effect {
+				t.Errorf("deny %s: %s is %s, want %s", refusal, tool, got, effect)
+			}
+		}
+		if noted := strings.Contains(strings.Join(imported.Notes, "\n"), "Commands that pass may read and write"); noted != strings.Contains(refusal, "lib") {
+			t.Errorf("deny %s: notes %q", refusal, imported.Notes)
+		}
+	}
+}
+
+// A path that has two readings allows what both allow, and refuses what one of them refuses.
+func TestImportAnchorsPaths(t *testing.T) {
+	t.Parallel()
+	const project, elsewhere = "/src/app/.claude/settings.json", "/etc/claude-code/managed-settings.json"
+	for _, c := range []struct{ file, list, permission, path, want, note string }{
+		{project, "allow", "Read(src/**)", "/src/app/src/a", "allow", ""},
+		{project, "allow", "Read(src/**)", "/src/app/x/src/a", "park", ""},
+		{project, "allow", "Read(*.md)", "/src/app/x/a.md", "allow", ""},
+		{project, "deny", "Read(src/**)", "/src/app/x/src/a", "deny", ""},
+		{project, "deny", "Read(src/a)", "/src/app/x/src/a", "deny", ""},
+		{project, "allow", "Read(/src/**)", "/src/app/src/a", "allow", ""},
+		{elsewhere, "allow", "Read(/x/**)", "/etc/x/a", "park", "left out: a path with one slash"},
+		{elsewhere, "deny", "Read(/x/**)", "/src/app/x/a", "park", "each call of Read, Grep waits"},
+		{elsewhere, "allow", "Read(//src/app/**)", "/src/app/x/a", "allow", ""},
+	} {
+		beside := ""
+		if c.list == "deny" {
+			beside = `"allow": ["Read(./**)"], `
+		}
+		b, imported := importClaude(t, c.file, `{"permissions": {`+beside+quoteJSON(c.list)+`: [`+quoteJSON(c.permission)+`]}}`)
+		if got := b.judge("cc", "Read", `{"file_path":`+quoteJSON(c.path)+`}`); got != c.want {
+			t.Errorf("%s: %s %s: %s is %s, want %s", c.file, c.list, c.permission, c.path, got, c.want)
+		}
+		if notes := strings.Join(imported.Notes, "\n"); !strings.Contains(notes, c.note) || (c.note == "") != (notes == "") {
+			t.Errorf("%s: %s %s: notes %q", c.file, c.list, c.permission, notes)
+		}
+	}
+}
+
 // What a file says is shown as a comment, and never more.
 func TestImportedYAMLIsOneRule(t *testing.T) {
 	t.Parallel()
