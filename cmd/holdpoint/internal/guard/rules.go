@@ -42,8 +42,10 @@ func StarterRules(host Host, skill string, projects []string) (string, error) {
 		}
 	}
 	const begin, when = "  - name: ", "    when: "
+	// Before the paths are there, which may have these words.
+	named := strings.NewReplacer("SKILL", skill, "CANARY", CanaryText, "MESSAGE", CanaryMessage).Replace(string(text))
 	var kept []string
-	for i, block := range strings.Split(string(text), begin) {
+	for i, block := range strings.Split(named, begin) {
 		if len(projects) == 0 && (strings.Contains(block, "INSIDE(") || strings.Contains(block, "FOLDER(")) {
 			continue
 		}
@@ -58,7 +60,7 @@ func StarterRules(host Host, skill string, projects []string) (string, error) {
 		}
 		kept = append(kept, block)
 	}
-	return strings.NewReplacer("SKILL", skill, "CANARY", CanaryText, "MESSAGE", CanaryMessage).Replace(strings.Join(kept, "")), nil
+	return strings.Join(kept, ""), nil
 }
 
 // expandMacros writes a condition of a starter rule in CEL.

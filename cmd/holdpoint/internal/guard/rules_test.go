@@ -197,6 +197,13 @@ func TestStarterRulesProjects(t *testing.T) {
 	if got := readBook(t, text).judge("x", "Read", `{"file_path":"/src/it's \"a\" | $x/b"}`); got != "allow" {
 		t.Errorf("a file of a project with quotes is %s", got)
 	}
+	text, err = guard.StarterRules(guard.ClaudeCode, "x", []string{"/home/me/SKILL/CANARY/MESSAGE"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readBook(t, text).judge("x", "Read", `{"file_path":"/home/me/SKILL/CANARY/MESSAGE/a"}`); got != "allow" {
+		t.Errorf("a file of a project with the words of the template is %s", got)
+	}
 	for _, wrong := range []string{"/", "src", "/src/../etc", ""} {
 		if text, err := guard.StarterRules(guard.ClaudeCode, "x", []string{wrong}); err == nil {
 			t.Errorf("project %q is taken:\n%s", wrong, text)
