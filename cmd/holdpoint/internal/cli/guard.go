@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,8 @@ type guardOptions struct {
 	projects                                  []string
 	noRules, policy, dryRun, apply            bool
 	wait, interval, timeout                   time.Duration
+
+	isGiven func(flag string) bool
 }
 
 const (
@@ -80,6 +83,7 @@ func bindScope(cmd *cobra.Command, o *guardOptions) {
 func bindInstall(cmd *cobra.Command, o *guardOptions) {
 	bindScope(cmd, o)
 	flags := cmd.Flags()
+	o.isGiven = flags.Changed
 	flags.StringVar(&o.agent, "agent", "", "name of the agent; without it, the one of the installed guard")
 	flags.StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default HOST)")
 	flags.StringVar(&o.keyFile, "key-file", "", `file with a key of the agent, which is copied; "-" is the standard input (default a new key, with an operator's --token)`)
@@ -99,7 +103,8 @@ func newGuardInstallCmd(e *Env) *cobra.Command {
 		Use: "install HOST", Short: "Put Holdpoint's hook into the host's settings",
 		Long: `Put Holdpoint's hook into the settings of a coding agent. As root these are the settings of the machine,
 which users cannot change, else those of the user. Everything else in the file stays. A file that the
-host would refuse, or ignore, is not written. Installing again changes nothing.
+host would refuse, or ignore, is not written. Installing again changes nothing: flags that are not given
+stay as they were.
 
 With the token of an operator, the agent, the skill, a key and the starter rules are created on the
 server where they are missing. Without it, give a key of the agent with --key-file. The token is not
@@ -204,7 +209,8 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
-	hasKey := key != "" || fileExists(g.KeyFile)
+	// A key that is there counts only for its own agent and server: another server must not get it.
+	hasKey := key != "" || earlier != nil && earlier.Agent == g.Agent && earlier.URL == g.URL && fileExists(g.KeyFile)
 	switch {
 	case e.token != "":
 		if key, err = e.setUpServer(ctx, g, rules, &o, key, !hasKey); err != nil {
@@ -235,10 +241,9 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 		Host: found.host, Managed: found.managed, URL: e.url, Agent: o.agent, Skill: o.skill, Wait: o.wait.String(), Proxy: o.proxy, CAFile: o.ca,
 		Policy: o.policy, Program: o.program, Owner: found.owner, KeyFile: filepath.Join(found.machine.Folder(found.managed), string(found.host)+".key"),
 	}
-	if g.Agent == "" && earlier != nil {
-		g.Agent = earlier.Agent
-		if o.skill == "" {
-			g.Skill = earlier.Skill
+	if earlier != nil {
+		if err := keepSettings(g, o, earlier); err != nil {
+			return nil, err
 		}
 	}
 	if g.Agent == "" {
@@ -247,8 +252,8 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 	if g.Skill == "" {
 		g.Skill = string(g.Host)
 	}
-	if o.wait < time.Second || o.wait > 12*time.Hour {
-		return nil, misusef("--wait %s: must be between 1s and 12h", o.wait)
+	if o.wait < minHookWait || o.wait > 12*time.Hour {
+		return nil, misusef("--wait %s: must be between 5s and 12h", o.wait)
 	}
 	if g.Policy && (g.Host != guard.Gemini || !g.Managed) {
 		return nil, misusef("--policy: must be used with gemini and --scope machine")
@@ -274,6 +279,34 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 		return nil, misusef("--program: %w", err)
 	}
 	return g, nil
+}
+
+// keepSettings fills the settings whose flags are not given from the guard that is installed.
+func keepSettings(g *guard.Guard, o *guardOptions, earlier *guard.Guard) error {
+	g.Agent = cmp.Or(g.Agent, earlier.Agent)
+	if g.Agent == earlier.Agent {
+		g.Skill = cmp.Or(g.Skill, earlier.Skill)
+	}
+	if !o.isGiven("policy") {
+		g.Policy = earlier.Policy
+	}
+	if !o.isGiven("proxy") {
+		g.Proxy = earlier.Proxy
+	}
+	if !o.isGiven("ca-file") {
+		g.CAFile = earlier.CAFile
+	}
+	if !o.isGiven("program") {
+		g.Program = earlier.Program
+	}
+	if !o.isGiven("wait") {
+		wait, err := time.ParseDuration(earlier.Wait)
+		if err != nil {
+			return fmt.Errorf("record of the guard of %s: wait: %w", g.Host, err)
+		}
+		g.Wait, o.wait = earlier.Wait, wait
+	}
+	return nil
 }
 
 // readGuardKey reads the key that --key-file names; "" without it.

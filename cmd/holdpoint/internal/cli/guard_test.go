@@ -102,6 +102,41 @@ func TestGuardInstall(t *testing.T) {
 	wantContains(t, "stderr", got.stderr, "no guard is installed here")
 }
 
+// Installing again keeps the settings whose flags are not given, and an empty flag takes one away.
+func TestGuardInstallKeepsSettings(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	install := []string{"guard", "gemini", "--scope", "user"}
+	again := func(args ...string) string {
+		t.Helper()
+		run(t, env, "", append(install, args...)...).wantCode(t, 0)
+		return run(t, env, "", "guard", "show", "gemini", "--scope", "user").wantCode(t, 0).stdout
+	}
+	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--skill", "tools", "--program", program, "--key-file", "-", "--proxy", "http://proxy:1",
+		"--ca-file", "/ca.pem", "--wait", "7m")...).wantCode(t, 0)
+	for _, args := range [][]string{nil, {"--agent", "laptop"}} {
+		wantContains(t, "the guard", again(args...), program+" hook", "--agent laptop", "--skill tools", "--wait 7m0s", "--proxy http://proxy:1", "--ca-file /ca.pem")
+	}
+	if got := again("--proxy", "", "--wait", "8m"); strings.Contains(got, "--proxy") || !strings.Contains(got, "--wait 8m0s") {
+		t.Errorf("with other flags:\n%s", got)
+	}
+}
+
+// A key that an earlier guard stored goes to the server and the agent of that guard alone.
+func TestGuardInstallKeepsKeysApart(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	install := []string{"guard", "codex", "--scope", "user", "--program", program}
+	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--key-file", "-")...).wantCode(t, 0)
+	run(t, env, "", install...).wantCode(t, 0)
+	for _, args := range [][]string{{"--url", "https://other.example.com"}, {"--agent", "other"}} {
+		got := run(t, env, "", append(install, args...)...).wantCode(t, 1)
+		wantContains(t, "stderr", got.stderr, "--key-file: must name a file with a key of agent")
+	}
+}
+
 // After the hook was removed by hand, or the server is away, status fails and says so.
 func TestGuardStatus(t *testing.T) {
 	t.Parallel()
@@ -167,7 +202,8 @@ func TestGuardRefusesBadSettings(t *testing.T) {
 		"guard codex --agent a --program " + program:                          "--key-file: must name a file with a key of agent a",
 		"guard codex --agent a --program /nowhere":                            "--program",
 		"guard codex --agent a --url http://example.com --program " + program: "must begin with https",
-		"guard codex --agent a --wait 24h --program " + program:               "--wait 24h0m0s: must be between 1s and 12h",
+		"guard codex --agent a --wait 24h --program " + program:               "--wait 24h0m0s: must be between 5s and 12h",
+		"guard codex --agent a --wait 4s --program " + program:                "--wait 4s: must be between 5s and 12h",
 		"guard codex --agent a --policy --program " + program:                 "--policy: must be used with gemini",
 		"guard codex --agent a --key-file /nowhere --program " + program:      "--key-file",
 		"guard rules claude-code --project /":                                 "--project /: must be a folder below",
