@@ -22,15 +22,16 @@ import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // guardOptions are the flags of the guard commands.
 type guardOptions struct {
-	scope, user, root                         string
-	agent, skill, keyFile, program, ca, proxy string
-	projects                                  []string
-	noRules, policy, dryRun, apply            bool
-	wait, interval, timeout                   time.Duration
+	scope, user, root                           string
+	agent, skill, keyFile, program, ca, proxy   string
+	projects                                    []string
+	noRules, policy, dryRun, apply, untilBroken bool
+	wait, interval, timeout                     time.Duration
 
 	isGiven func(flag string) bool
 }
@@ -198,7 +199,7 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
-	rules, err := guard.StarterRules(g.Host, g.Skill, projects)
+	rules, err := guard.StarterRules(g.Host, g.Agent, g.Skill, projects)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -219,7 +220,7 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	case !hasKey:
 		return misusef("--key-file: must name a file with a key of agent %s, or set HOLDPOINT_TOKEN to the token of an operator, who creates one", g.Agent)
 	default:
-		e.notef("Without an operator's token, nothing was changed on the server. An operator applies the rules with: holdpoint guard rules %s --skill %s | holdpoint apply -f -", g.Host, g.Skill)
+		e.notef("Without an operator's token, nothing was changed on the server. An operator applies the rules with: holdpoint guard rules %s --agent %s --skill %s | holdpoint apply -f -", g.Host, g.Agent, g.Skill)
 	}
 	if key != "" || o.dryRun && !hasKey {
 		edit, err := g.EditKey(key)
@@ -434,9 +435,11 @@ func (e *Env) applyMissingRules(ctx context.Context, api *client.Client, text st
 		if o.noRules && !strings.HasSuffix(name, "-canary") {
 			continue
 		}
-		if !slices.ContainsFunc(present.Items, func(p client.Rule) bool { return p.Name == name }) {
-			missing = append(missing, r)
+		if slices.ContainsFunc(present.Items, func(p client.Rule) bool { return p.Name == name }) {
+			e.notef("Rule %s exists and is not changed: its folders may differ from --project.", name)
+			continue
 		}
+		missing = append(missing, r)
 	}
 	if len(missing) == 0 {
 		return nil
@@ -679,7 +682,7 @@ func newGuardRulesCmd(e *Env) *cobra.Command {
 		Use: "rules HOST", Short: "Print the starter rules of a host",
 		Long: `Print the starter rules of a host, as a section of holdpoint.yaml. Reading and searching inside the
 projects pass and are recorded. The shell, edits, writes, the network and other paths wait for a person.`,
-		Example:   "  holdpoint guard rules claude-code --project /home/me/src | holdpoint apply -f -",
+		Example:   "  holdpoint guard rules claude-code --agent laptop --project /home/me/src | holdpoint apply -f -",
 		ValidArgs: hostWords(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.scope = scopeUser
@@ -691,19 +694,43 @@ projects pass and are recorded. The shell, edits, writes, the network and other 
 			if err != nil {
 				return err
 			}
-			if o.skill == "" {
-				o.skill = args[0]
+			if err := findRuleNames(found, &o); err != nil {
+				return err
 			}
-			text, err := guard.StarterRules(found.host, o.skill, projects)
+			text, err := guard.StarterRules(found.host, o.agent, o.skill, projects)
 			if err != nil {
 				return &usageError{err}
 			}
 			return write(e.Stdout, text)
 		},
 	}
-	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default HOST)")
+	bindRuleNames(cmd, &o)
 	cmd.Flags().StringArrayVar(&o.projects, "project", nil, "folder in which the host may read; may be given more than once (default this folder)")
 	return cmd
+}
+
+// bindRuleNames adds the flags that say whose calls rules are about.
+func bindRuleNames(cmd *cobra.Command, o *guardOptions) {
+	cmd.Flags().StringVar(&o.agent, "agent", "", "name of the agent whose calls the rules are about (default the one of the installed guard)")
+	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default the one of the installed guard, or HOST)")
+}
+
+// findRuleNames fills the agent and the skill from the installed guard.
+func findRuleNames(found *guarded, o *guardOptions) error {
+	for _, managed := range []bool{true, false} {
+		g, err := guard.ReadRecord(found.machine, found.host, managed)
+		if err != nil {
+			return err
+		}
+		if g != nil && (o.agent == "" || o.agent == g.Agent) {
+			o.agent, o.skill = g.Agent, cmp.Or(o.skill, g.Skill)
+		}
+	}
+	o.skill = cmp.Or(o.skill, string(found.host))
+	if !plain.IsName(o.agent) {
+		return misusef("--agent %q: %s", o.agent, plain.NameForm)
+	}
+	return nil
 }
 
 func newGuardImportCmd(e *Env) *cobra.Command {
@@ -715,13 +742,13 @@ print them as a section of holdpoint.yaml. Without files, those of the user and 
 
 No rule allows more than the permission. A command passes only as a single command: with &&, ;, |, $(…),
 redirections or line breaks it waits. What cannot be said exactly is left out, with a note.`,
-		Example: `  holdpoint guard import claude-code --project /home/me/src > rules.yaml
+		Example: `  holdpoint guard import claude-code --agent laptop --project /home/me/src > rules.yaml
   holdpoint guard import codex ~/.codex/rules/default.rules --apply`,
 		Args:      usage(cobra.MinimumNArgs(1)),
 		ValidArgs: []string{string(guard.ClaudeCode), string(guard.Codex)},
 		RunE:      func(cmd *cobra.Command, args []string) error { return e.importPermissions(cmd.Context(), args, &o) },
 	}
-	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default HOST)")
+	bindRuleNames(cmd, &o)
 	cmd.Flags().StringArrayVar(&o.projects, "project", nil, "folder to which relative paths belong; may be given more than once (default this folder)")
 	cmd.Flags().BoolVar(&o.apply, "apply", false, "create the rules on the server")
 	return cmd
@@ -732,9 +759,6 @@ func (e *Env) importPermissions(ctx context.Context, args []string, o *guardOpti
 	found, err := e.findGuarded(args[0], o)
 	if err != nil {
 		return err
-	}
-	if o.skill == "" {
-		o.skill = args[0]
 	}
 	projects, err := findProjects(found.machine, o.projects)
 	if err != nil {
@@ -762,7 +786,10 @@ func (e *Env) importPermissions(ctx context.Context, args []string, o *guardOpti
 			return fmt.Errorf("no permissions of %s: must be one of the files %s", found.host, strings.Join(usual, ", "))
 		}
 	}
-	importer := &guard.Importer{Skill: o.skill, Home: m.Home, Projects: projects}
+	if err := findRuleNames(found, o); err != nil {
+		return err
+	}
+	importer := &guard.Importer{Agent: o.agent, Skill: o.skill, Home: m.Home, Projects: projects}
 	for _, file := range files {
 		if file, err = filepath.Abs(file); err != nil {
 			return err
@@ -813,7 +840,7 @@ manager can tell. It reads files only; the canary of status asks the server.`,
 	}
 	bindScope(cmd, &o)
 	cmd.Flags().DurationVar(&o.interval, "interval", 10*time.Second, "time between two checks")
-	cmd.Flags().BoolVar(&o.apply, "until-broken", false, "end with 1 when a guard does not hold")
+	cmd.Flags().BoolVar(&o.untilBroken, "until-broken", false, "end with 1 when a guard does not hold")
 	return cmd
 }
 
@@ -850,7 +877,7 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 			if err := write(e.Stdout, Visible(file+": "+state)); err != nil {
 				return err
 			}
-			if present[file] != "" && o.apply {
+			if present[file] != "" && o.untilBroken {
 				return &ExitError{Code: ExitFailure}
 			}
 		}

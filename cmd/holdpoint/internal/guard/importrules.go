@@ -30,6 +30,7 @@ type ImportedRule struct {
 
 // Importer translates permissions.
 type Importer struct {
+	Agent string
 	Skill string
 	Home  string
 	// Projects are the folders to which relative paths belong.
@@ -80,12 +81,12 @@ func (im *Importer) leaveOut(source string, effect rule.Effect, tools []string, 
 
 // add makes a rule. Its name comes from its content, so that the same source gives the same rule again.
 func (im *Importer) add(source string, effect rule.Effect, tools []string, when string) {
-	sum := sha256.Sum256([]byte(strings.Join(tools, ",") + "\n" + when + "\n" + string(effect)))
+	sum := sha256.Sum256([]byte(im.Agent + "\n" + im.Skill + "\n" + strings.Join(tools, ",") + "\n" + when + "\n" + string(effect)))
 	_, text, _ := strings.Cut(source, ": ")
 	slug := strings.Trim(notName.ReplaceAllString(strings.ToLower(strings.TrimSuffix(text, hiddenSource)), "-"), "-.")
 	spec := rule.Spec{
-		Name:   fmt.Sprintf("import-%s-%s-%s", effect, slug[:min(len(slug), 50)], hex.EncodeToString(sum[:3])),
-		Skills: []string{im.Skill}, Tools: tools, When: when, Effect: effect,
+		Name:   fmt.Sprintf("import-%s-%s-%s-%s", im.Agent[:min(len(im.Agent), 25)], effect, slug[:min(len(slug), 50)], hex.EncodeToString(sum[:3])),
+		Agents: []string{im.Agent}, Skills: []string{im.Skill}, Tools: tools, When: when, Effect: effect,
 	}
 	if effect == rule.Deny {
 		spec.Message = "The permissions of this machine refuse this call. A path must be written without .., . and //."
@@ -260,13 +261,13 @@ func (im *Importer) addCommand(source string, effect rule.Effect, tool string, w
 		im.add(source, effect, []string{tool}, "")
 		return
 	}
-	words2 := strings.Join(parts, `\s+`)
-	elsewhere := `(?s)(^|[^\w-])` + words2 + `($|[^\w-])`
+	joined := strings.Join(parts, `\s+`)
+	elsewhere := `(?s)(^|[^\w-])` + joined + `($|[^\w-])`
 	if effect == rule.Park {
 		im.add(source, rule.Park, []string{tool}, "args.command.matches("+quoteCEL(elsewhere)+")")
 		return
 	}
-	begins := "(?s)(^|[;&|\\n(){}\\x60]|\\$\\()\\s*(\\w+=\\S*\\s+)*" + words2 + `($|[\s;&|<>)}])`
+	begins := "(?s)(^|[;&|\\n(){}\\x60]|\\$\\()\\s*(\\w+=\\S*\\s+)*" + joined + `($|[\s;&|<>)}])`
 	im.add(source, rule.Deny, []string{tool}, "args.command.matches("+quoteCEL(begins)+")")
 	im.add(source+hiddenSource, rule.Park, []string{tool}, "args.command.matches("+quoteCEL(elsewhere)+")")
 }
@@ -466,7 +467,7 @@ func (im *Imported) YAML() string {
 	}
 	b.WriteString("\n")
 	for _, r := range im.Rules {
-		fmt.Fprintf(&b, "  # %s\n  - name: %s\n    skills: [%s]\n", onLine(r.Source), r.Name, quoteYAML(r.Skills[0]))
+		fmt.Fprintf(&b, "  # %s\n  - name: %s\n    agents: [%s]\n    skills: [%s]\n", onLine(r.Source), r.Name, quoteYAML(r.Agents[0]), quoteYAML(r.Skills[0]))
 		tools := make([]string, len(r.Tools))
 		for i, tool := range r.Tools {
 			tools[i] = quoteYAML(tool)

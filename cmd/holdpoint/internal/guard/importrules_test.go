@@ -11,7 +11,7 @@ import (
 // importClaude translates the settings of a project of Claude Code.
 func importClaude(t *testing.T, file, text string) (*book, *guard.Imported) {
 	t.Helper()
-	importer := &guard.Importer{Skill: "cc", Home: "/home/me", Projects: []string{"/src/app"}}
+	importer := &guard.Importer{Agent: "laptop", Skill: "cc", Home: "/home/me", Projects: []string{"/src/app"}}
 	if err := importer.ClaudeCode(file, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestImportLeavesOut(t *testing.T) {
 	if len(imported.Notes) != 2 {
 		t.Errorf("notes %q", imported.Notes)
 	}
-	importer := &guard.Importer{Skill: "cc", Home: "/home/me"}
+	importer := &guard.Importer{Agent: "laptop", Skill: "cc", Home: "/home/me"}
 	if err := importer.ClaudeCode("/x/.claude/settings.json", []byte(`{"permissions": {"allow": "Bash"}}`)); err == nil {
 		t.Error("a list that is a text is taken")
 	}
@@ -179,12 +179,12 @@ func TestImportParksForRefusals(t *testing.T) {
 	if got := b.judge("cc", "Bash", bash("git status")); got != "deny" {
 		t.Errorf("with every command refused, one is %s", got)
 	}
-	importer := &guard.Importer{Skill: "codex"}
+	importer := &guard.Importer{Agent: "laptop", Skill: "codex"}
 	err := importer.Codex("x.rules", []byte("prefix_rule(pattern=[\"git\"])\nprefix_rule(pattern=[[1]], decision=\"forbidden\")\n"))
 	if err == nil {
 		t.Error("a number is taken")
 	}
-	importer = &guard.Importer{Skill: "codex"}
+	importer = &guard.Importer{Agent: "laptop", Skill: "codex"}
 	if err := importer.Codex("x.rules", []byte("prefix_rule(pattern=[\"git\"])\nprefix_rule(pattern=[[[\"git\"]]], decision=\"forbidden\")\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestImportedYAMLIsOneRule(t *testing.T) {
 
 func TestImportCodex(t *testing.T) {
 	t.Parallel()
-	importer := &guard.Importer{Skill: "codex", Home: "/home/me"}
+	importer := &guard.Importer{Agent: "laptop", Skill: "codex", Home: "/home/me"}
 	err := importer.Codex("/home/me/.codex/rules/default.rules", []byte(`# mine
 prefix_rule(pattern=["git", ["status", "diff"]], decision="allow", match=["git status"])
 prefix_rule(
@@ -302,7 +302,7 @@ network_rule(host="example.com", protocol="https", decision="allow")
 		"x = 1", `prefix_rule(["git"])`, `prefix_rule(pattern=["git"`, `prefix_rule(pattern=["git" + x])`, `prefix_rule(pattern=PATTERN)`, `prefix_rule(pattern="""git""")`,
 		`prefix_rule(pattern=["a\qb"])`, `prefix_rule(pattern=["a"], pattern=["b"])`, "for x in y:\n  prefix_rule()", "prefix_rule(pattern=[\"a\nb\"])",
 	} {
-		importer := &guard.Importer{Skill: "codex"}
+		importer := &guard.Importer{Agent: "laptop", Skill: "codex"}
 		if err := importer.Codex("x.rules", []byte(wrong)); err == nil || !strings.Contains(err.Error(), "x.rules:") {
 			t.Errorf("%s: %v, %v", wrong, err, importer.Result().Rules)
 		}
