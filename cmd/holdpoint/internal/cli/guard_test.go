@@ -123,6 +123,30 @@ func TestGuardInstallKeepsSettings(t *testing.T) {
 	}
 }
 
+// Installing again keeps the file of policies, and --policy=false removes it.
+func TestGuardInstallKeepsPolicy(t *testing.T) {
+	t.Parallel()
+	home, _ := guardHome(t, canaryRefused)
+	root := t.TempDir()
+	program, err := filepath.EvalSymlinks("/bin/sh") // a program of root
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	install := []string{"guard", "gemini", "--scope", "machine", "--root", root}
+	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--program", program, "--key-file", "-", "--policy")...).wantCode(t, 0)
+	policies := filepath.Join(root, "etc/gemini-cli/policies/holdpoint.toml")
+	for _, c := range []struct {
+		args []string
+		kept bool
+	}{{nil, true}, {[]string{"--policy=false"}, false}} {
+		run(t, env, "", append(install, c.args...)...).wantCode(t, 0)
+		if _, err := os.Stat(policies); (err == nil) != c.kept {
+			t.Errorf("after installing again with %v: %v", c.args, err)
+		}
+	}
+}
+
 // A key that an earlier guard stored goes to the server and the agent of that guard alone.
 func TestGuardInstallKeepsKeysApart(t *testing.T) {
 	t.Parallel()
