@@ -249,7 +249,11 @@ func (c *checker) checkClaudeCode() {
 		for _, problem := range file.checkClaudeCode() {
 			c.reportf(path == own || isManaged, path, "%s: one invalid value turns off all hooks of a user's file, and a managed file with one stops Claude Code from starting", problem)
 		}
-		if only, _ := file.flag(managedOnlySetting); only && isManaged && !c.Managed {
+		only, found := file.flag(managedOnlySetting)
+		if found && !only && isManaged && c.Managed && path != own {
+			c.reportf(true, path, "%s must be true: a hook of a user could change arguments after Holdpoint saw them", managedOnlySetting)
+		}
+		if only && isManaged && !c.Managed {
 			advice, isHeld := "install the guard as root", file.hasClaudeCodeGuard()
 			if isHeld {
 				advice = "the machine's guard counts, so remove this one"

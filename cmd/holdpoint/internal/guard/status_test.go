@@ -73,6 +73,7 @@ func TestCheckFindsWhatTurnsHooksOff(t *testing.T) {
 		{guard.ClaudeCode, user, write(project(".claude/settings.local.json"), `{"disableAllHooks": true}`), true, "disableAllHooks turns hooks off"},
 		{guard.ClaudeCode, machine, write(project(".claude/settings.json"), `{"disableAllHooks": true}`), false, "disableAllHooks"},
 		{guard.ClaudeCode, machine, write(root("etc/claude-code/managed-settings.d/x.json"), `{"disableAllHooks": true}`), true, "disableAllHooks turns hooks off"},
+		{guard.ClaudeCode, machine, write(root("etc/claude-code/managed-settings.d/x.json"), `{"allowManagedHooksOnly": false}`), true, "x.json: allowManagedHooksOnly must be true"},
 		{guard.ClaudeCode, user, write(root("etc/claude-code/managed-settings.json"), `{"allowManagedHooksOnly": true}`), true, "install the guard as root"},
 		{guard.ClaudeCode, user, func(w *world, _ string) { w.install(w.guard(guard.ClaudeCode, true)) }, false, "the machine's guard counts, so remove this one"},
 		{guard.ClaudeCode, machine, replace("\"allowManagedHooksOnly\": true", "\"allowManagedHooksOnly\": false"), true, "allowManagedHooksOnly must be true"},
