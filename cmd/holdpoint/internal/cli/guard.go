@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,15 +22,18 @@ import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
 // guardOptions are the flags of the guard commands.
 type guardOptions struct {
-	scope, user, root                         string
-	agent, skill, keyFile, program, ca, proxy string
-	projects                                  []string
-	noRules, policy, dryRun, apply            bool
-	wait, interval, timeout                   time.Duration
+	scope, user, root                           string
+	agent, skill, keyFile, program, ca, proxy   string
+	projects                                    []string
+	noRules, policy, dryRun, apply, untilBroken bool
+	wait, interval, timeout                     time.Duration
+
+	isGiven func(flag string) bool
 }
 
 const (
@@ -80,6 +84,7 @@ func bindScope(cmd *cobra.Command, o *guardOptions) {
 func bindInstall(cmd *cobra.Command, o *guardOptions) {
 	bindScope(cmd, o)
 	flags := cmd.Flags()
+	o.isGiven = flags.Changed
 	flags.StringVar(&o.agent, "agent", "", "name of the agent; without it, the one of the installed guard")
 	flags.StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default HOST)")
 	flags.StringVar(&o.keyFile, "key-file", "", `file with a key of the agent, which is copied; "-" is the standard input (default a new key, with an operator's --token)`)
@@ -99,7 +104,8 @@ func newGuardInstallCmd(e *Env) *cobra.Command {
 		Use: "install HOST", Short: "Put Holdpoint's hook into the host's settings",
 		Long: `Put Holdpoint's hook into the settings of a coding agent. As root these are the settings of the machine,
 which users cannot change, else those of the user. Everything else in the file stays. A file that the
-host would refuse, or ignore, is not written. Installing again changes nothing.
+host would refuse, or ignore, is not written. Installing again changes nothing: flags that are not given
+stay as they were.
 
 With the token of an operator, the agent, the skill, a key and the starter rules are created on the
 server where they are missing. Without it, give a key of the agent with --key-file. The token is not
@@ -193,7 +199,7 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
-	rules, err := guard.StarterRules(g.Host, g.Skill, projects)
+	rules, err := guard.StarterRules(g.Host, g.Agent, g.Skill, projects)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -204,7 +210,8 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
-	hasKey := key != "" || fileExists(g.KeyFile)
+	// A key that is there counts only for its own agent and server: another server must not get it.
+	hasKey := key != "" || earlier != nil && earlier.Agent == g.Agent && earlier.URL == g.URL && fileExists(g.KeyFile)
 	switch {
 	case e.token != "":
 		if key, err = e.setUpServer(ctx, g, rules, &o, key, !hasKey); err != nil {
@@ -213,7 +220,7 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	case !hasKey:
 		return misusef("--key-file: must name a file with a key of agent %s, or set HOLDPOINT_TOKEN to the token of an operator, who creates one", g.Agent)
 	default:
-		e.notef("Without an operator's token, nothing was changed on the server. An operator applies the rules with: holdpoint guard rules %s --skill %s | holdpoint apply -f -", g.Host, g.Skill)
+		e.notef("Without an operator's token, nothing was changed on the server. An operator applies the rules with: holdpoint guard rules %s --agent %s --skill %s | holdpoint apply -f -", g.Host, g.Agent, g.Skill)
 	}
 	if key != "" || o.dryRun && !hasKey {
 		edit, err := g.EditKey(key)
@@ -235,10 +242,9 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 		Host: found.host, Managed: found.managed, URL: e.url, Agent: o.agent, Skill: o.skill, Wait: o.wait.String(), Proxy: o.proxy, CAFile: o.ca,
 		Policy: o.policy, Program: o.program, Owner: found.owner, KeyFile: filepath.Join(found.machine.Folder(found.managed), string(found.host)+".key"),
 	}
-	if g.Agent == "" && earlier != nil {
-		g.Agent = earlier.Agent
-		if o.skill == "" {
-			g.Skill = earlier.Skill
+	if earlier != nil {
+		if err := keepSettings(g, o, earlier); err != nil {
+			return nil, err
 		}
 	}
 	if g.Agent == "" {
@@ -247,8 +253,8 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 	if g.Skill == "" {
 		g.Skill = string(g.Host)
 	}
-	if o.wait < time.Second || o.wait > 12*time.Hour {
-		return nil, misusef("--wait %s: must be between 1s and 12h", o.wait)
+	if o.wait < minHookWait || o.wait > 12*time.Hour {
+		return nil, misusef("--wait %s: must be between 5s and 12h", o.wait)
 	}
 	if g.Policy && (g.Host != guard.Gemini || !g.Managed) {
 		return nil, misusef("--policy: must be used with gemini and --scope machine")
@@ -274,6 +280,34 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 		return nil, misusef("--program: %w", err)
 	}
 	return g, nil
+}
+
+// keepSettings fills the settings whose flags are not given from the guard that is installed.
+func keepSettings(g *guard.Guard, o *guardOptions, earlier *guard.Guard) error {
+	g.Agent = cmp.Or(g.Agent, earlier.Agent)
+	if g.Agent == earlier.Agent {
+		g.Skill = cmp.Or(g.Skill, earlier.Skill)
+	}
+	if !o.isGiven("policy") {
+		g.Policy = earlier.Policy
+	}
+	if !o.isGiven("proxy") {
+		g.Proxy = earlier.Proxy
+	}
+	if !o.isGiven("ca-file") {
+		g.CAFile = earlier.CAFile
+	}
+	if !o.isGiven("program") {
+		g.Program = earlier.Program
+	}
+	if !o.isGiven("wait") {
+		wait, err := time.ParseDuration(earlier.Wait)
+		if err != nil {
+			return fmt.Errorf("record of the guard of %s: wait: %w", g.Host, err)
+		}
+		g.Wait, o.wait = earlier.Wait, wait
+	}
+	return nil
 }
 
 // readGuardKey reads the key that --key-file names; "" without it.
@@ -401,9 +435,11 @@ func (e *Env) applyMissingRules(ctx context.Context, api *client.Client, text st
 		if o.noRules && !strings.HasSuffix(name, "-canary") {
 			continue
 		}
-		if !slices.ContainsFunc(present.Items, func(p client.Rule) bool { return p.Name == name }) {
-			missing = append(missing, r)
+		if slices.ContainsFunc(present.Items, func(p client.Rule) bool { return p.Name == name }) {
+			e.notef("Rule %s exists and is not changed: its folders may differ from --project.", name)
+			continue
 		}
+		missing = append(missing, r)
 	}
 	if len(missing) == 0 {
 		return nil
@@ -646,7 +682,7 @@ func newGuardRulesCmd(e *Env) *cobra.Command {
 		Use: "rules HOST", Short: "Print the starter rules of a host",
 		Long: `Print the starter rules of a host, as a section of holdpoint.yaml. Reading and searching inside the
 projects pass and are recorded. The shell, edits, writes, the network and other paths wait for a person.`,
-		Example:   "  holdpoint guard rules claude-code --project /home/me/src | holdpoint apply -f -",
+		Example:   "  holdpoint guard rules claude-code --agent laptop --project /home/me/src | holdpoint apply -f -",
 		ValidArgs: hostWords(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.scope = scopeUser
@@ -658,19 +694,43 @@ projects pass and are recorded. The shell, edits, writes, the network and other 
 			if err != nil {
 				return err
 			}
-			if o.skill == "" {
-				o.skill = args[0]
+			if err := findRuleNames(found, &o); err != nil {
+				return err
 			}
-			text, err := guard.StarterRules(found.host, o.skill, projects)
+			text, err := guard.StarterRules(found.host, o.agent, o.skill, projects)
 			if err != nil {
 				return &usageError{err}
 			}
 			return write(e.Stdout, text)
 		},
 	}
-	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default HOST)")
+	bindRuleNames(cmd, &o)
 	cmd.Flags().StringArrayVar(&o.projects, "project", nil, "folder in which the host may read; may be given more than once (default this folder)")
 	return cmd
+}
+
+// bindRuleNames adds the flags that say whose calls rules are about.
+func bindRuleNames(cmd *cobra.Command, o *guardOptions) {
+	cmd.Flags().StringVar(&o.agent, "agent", "", "name of the agent whose calls the rules are about (default the one of the installed guard)")
+	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default the one of the installed guard, or HOST)")
+}
+
+// findRuleNames fills the agent and the skill from the installed guard.
+func findRuleNames(found *guarded, o *guardOptions) error {
+	for _, managed := range []bool{true, false} {
+		g, err := guard.ReadRecord(found.machine, found.host, managed)
+		if err != nil {
+			return err
+		}
+		if g != nil && (o.agent == "" || o.agent == g.Agent) {
+			o.agent, o.skill = g.Agent, cmp.Or(o.skill, g.Skill)
+		}
+	}
+	o.skill = cmp.Or(o.skill, string(found.host))
+	if !plain.IsName(o.agent) {
+		return misusef("--agent %q: %s", o.agent, plain.NameForm)
+	}
+	return nil
 }
 
 func newGuardImportCmd(e *Env) *cobra.Command {
@@ -682,13 +742,13 @@ print them as a section of holdpoint.yaml. Without files, those of the user and 
 
 No rule allows more than the permission. A command passes only as a single command: with &&, ;, |, $(…),
 redirections or line breaks it waits. What cannot be said exactly is left out, with a note.`,
-		Example: `  holdpoint guard import claude-code --project /home/me/src > rules.yaml
+		Example: `  holdpoint guard import claude-code --agent laptop --project /home/me/src > rules.yaml
   holdpoint guard import codex ~/.codex/rules/default.rules --apply`,
 		Args:      usage(cobra.MinimumNArgs(1)),
 		ValidArgs: []string{string(guard.ClaudeCode), string(guard.Codex)},
 		RunE:      func(cmd *cobra.Command, args []string) error { return e.importPermissions(cmd.Context(), args, &o) },
 	}
-	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default HOST)")
+	bindRuleNames(cmd, &o)
 	cmd.Flags().StringArrayVar(&o.projects, "project", nil, "folder to which relative paths belong; may be given more than once (default this folder)")
 	cmd.Flags().BoolVar(&o.apply, "apply", false, "create the rules on the server")
 	return cmd
@@ -699,9 +759,6 @@ func (e *Env) importPermissions(ctx context.Context, args []string, o *guardOpti
 	found, err := e.findGuarded(args[0], o)
 	if err != nil {
 		return err
-	}
-	if o.skill == "" {
-		o.skill = args[0]
 	}
 	projects, err := findProjects(found.machine, o.projects)
 	if err != nil {
@@ -729,7 +786,10 @@ func (e *Env) importPermissions(ctx context.Context, args []string, o *guardOpti
 			return fmt.Errorf("no permissions of %s: must be one of the files %s", found.host, strings.Join(usual, ", "))
 		}
 	}
-	importer := &guard.Importer{Skill: o.skill, Home: m.Home, Projects: projects}
+	if err := findRuleNames(found, o); err != nil {
+		return err
+	}
+	importer := &guard.Importer{Agent: o.agent, Skill: o.skill, Home: m.Home, Projects: projects}
 	for _, file := range files {
 		if file, err = filepath.Abs(file); err != nil {
 			return err
@@ -780,7 +840,7 @@ manager can tell. It reads files only; the canary of status asks the server.`,
 	}
 	bindScope(cmd, &o)
 	cmd.Flags().DurationVar(&o.interval, "interval", 10*time.Second, "time between two checks")
-	cmd.Flags().BoolVar(&o.apply, "until-broken", false, "end with 1 when a guard does not hold")
+	cmd.Flags().BoolVar(&o.untilBroken, "until-broken", false, "end with 1 when a guard does not hold")
 	return cmd
 }
 
@@ -817,7 +877,7 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 			if err := write(e.Stdout, Visible(file+": "+state)); err != nil {
 				return err
 			}
-			if present[file] != "" && o.apply {
+			if present[file] != "" && o.untilBroken {
 				return &ExitError{Code: ExitFailure}
 			}
 		}

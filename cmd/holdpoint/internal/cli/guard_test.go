@@ -44,14 +44,14 @@ func TestGuardInstall(t *testing.T) {
 	home, program := guardHome(t, canaryRefused)
 	f := newFake(t).setAnswer("GET /api/v1/assignments", `{"items":[]}`).setAnswer("POST /api/v1/assignments", `{"agent":"laptop","skill":"claude-code"}`).
 		setAnswer("POST /api/v1/skills", `{}`).setAnswer("POST /api/v1/agents", `{}`).setAnswer("POST /api/v1/apply", `{"items":[]}`).
-		setAnswer("GET /api/v1/rules", `{"items":[{"name":"guard-claude-code-read"}]}`).
+		setAnswer("GET /api/v1/rules", `{"items":[{"name":"guard-laptop-claude-code-read"}]}`).
 		setAnswer("POST /api/v1/agents/laptop/keys", `{"agent":"laptop","id":"k1","key":"hp_agentkey"}`)
 	env := f.env()
 	env["HOME"] = home
 	args := []string{"guard", "claude-code", "--scope", "user", "--agent", "laptop", "--program", program, "--project", "/src/app"}
 	got := run(t, env, "", append(args, "--dry-run")...).wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, "+++ b"+home+"/.claude/settings.json", `+  "hooks": {`, "(a key, mode 0400; not shown)")
-	wantContains(t, "stderr", got.stderr, "These are settings of one user", "can approve itself", "Would create skill claude-code", "Would create rule guard-claude-code-glob")
+	wantContains(t, "stderr", got.stderr, "These are settings of one user", "can approve itself", "Would create skill claude-code", "Would create rule guard-laptop-claude-code-glob")
 	if _, err := os.Stat(filepath.Join(home, ".claude")); err == nil {
 		t.Error("a dry run wrote files")
 	}
@@ -62,10 +62,10 @@ func TestGuardInstall(t *testing.T) {
 	}
 	got = run(t, env, "", args...).wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, "Wrote "+home+"/.claude/settings.json")
-	wantContains(t, "stderr", got.stderr, "Created skill claude-code", "Created agent laptop", "Assigned skill claude-code to agent laptop", "Created a key")
+	wantContains(t, "stderr", got.stderr, "Created skill claude-code", "Created agent laptop", "Rule guard-laptop-claude-code-read exists and is not changed: its folders may differ from --project", "Assigned skill claude-code to agent laptop", "Created a key")
 	bodies := strings.Join(f.bodies, "\n")
-	wantContains(t, "the requests", bodies, `"transport":"gate"`, `"host":"claude-code"`, `guard-claude-code-canary`, `/src/app`)
-	if strings.Contains(bodies, "guard-claude-code-read") {
+	wantContains(t, "the requests", bodies, `"transport":"gate"`, `"host":"claude-code"`, `guard-laptop-claude-code-canary`, `/src/app`)
+	if strings.Contains(bodies, "guard-laptop-claude-code-read") {
 		t.Error("a rule that exists was replaced")
 	}
 	key, err := os.ReadFile(filepath.Join(home, ".config/holdpoint/guard/claude-code.key"))
@@ -100,6 +100,65 @@ func TestGuardInstall(t *testing.T) {
 	wantContains(t, "stdout", got.stdout, "Removed "+home+"/.claude/settings.json")
 	got = run(t, env, "", "guard", "status", "claude-code", "--scope", "user").wantCode(t, 1)
 	wantContains(t, "stderr", got.stderr, "no guard is installed here")
+}
+
+// Installing again keeps the settings whose flags are not given, and an empty flag takes one away.
+func TestGuardInstallKeepsSettings(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	install := []string{"guard", "gemini", "--scope", "user"}
+	again := func(args ...string) string {
+		t.Helper()
+		run(t, env, "", append(install, args...)...).wantCode(t, 0)
+		return run(t, env, "", "guard", "show", "gemini", "--scope", "user").wantCode(t, 0).stdout
+	}
+	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--skill", "tools", "--program", program, "--key-file", "-", "--proxy", "http://proxy:1",
+		"--ca-file", "/ca.pem", "--wait", "7m")...).wantCode(t, 0)
+	for _, args := range [][]string{nil, {"--agent", "laptop"}} {
+		wantContains(t, "the guard", again(args...), program+" hook", "--agent laptop", "--skill tools", "--wait 7m0s", "--proxy http://proxy:1", "--ca-file /ca.pem")
+	}
+	if got := again("--proxy", "", "--wait", "8m"); strings.Contains(got, "--proxy") || !strings.Contains(got, "--wait 8m0s") {
+		t.Errorf("with other flags:\n%s", got)
+	}
+}
+
+// Installing again keeps the file of policies, and --policy=false removes it.
+func TestGuardInstallKeepsPolicy(t *testing.T) {
+	t.Parallel()
+	home, _ := guardHome(t, canaryRefused)
+	root := t.TempDir()
+	program, err := filepath.EvalSymlinks("/bin/sh") // a program of root
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	install := []string{"guard", "gemini", "--scope", "machine", "--root", root}
+	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--program", program, "--key-file", "-", "--policy")...).wantCode(t, 0)
+	policies := filepath.Join(root, "etc/gemini-cli/policies/holdpoint.toml")
+	for _, c := range []struct {
+		args []string
+		kept bool
+	}{{nil, true}, {[]string{"--policy=false"}, false}} {
+		run(t, env, "", append(install, c.args...)...).wantCode(t, 0)
+		if _, err := os.Stat(policies); (err == nil) != c.kept {
+			t.Errorf("after installing again with %v: %v", c.args, err)
+		}
+	}
+}
+
+// A key that an earlier guard stored goes to the server and the agent of that guard alone.
+func TestGuardInstallKeepsKeysApart(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	install := []string{"guard", "codex", "--scope", "user", "--program", program}
+	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--key-file", "-")...).wantCode(t, 0)
+	run(t, env, "", install...).wantCode(t, 0)
+	for _, args := range [][]string{{"--url", "https://other.example.com"}, {"--agent", "other"}} {
+		got := run(t, env, "", append(install, args...)...).wantCode(t, 1)
+		wantContains(t, "stderr", got.stderr, "--key-file: must name a file with a key of agent")
+	}
 }
 
 // After the hook was removed by hand, or the server is away, status fails and says so.
@@ -167,9 +226,11 @@ func TestGuardRefusesBadSettings(t *testing.T) {
 		"guard codex --agent a --program " + program:                          "--key-file: must name a file with a key of agent a",
 		"guard codex --agent a --program /nowhere":                            "--program",
 		"guard codex --agent a --url http://example.com --program " + program: "must begin with https",
-		"guard codex --agent a --wait 24h --program " + program:               "--wait 24h0m0s: must be between 1s and 12h",
+		"guard codex --agent a --wait 24h --program " + program:               "--wait 24h0m0s: must be between 5s and 12h",
+		"guard codex --agent a --wait 4s --program " + program:                "--wait 4s: must be between 5s and 12h",
 		"guard codex --agent a --policy --program " + program:                 "--policy: must be used with gemini",
 		"guard codex --agent a --key-file /nowhere --program " + program:      "--key-file",
+		"guard rules claude-code":                                             `--agent "": must be`,
 		"guard rules claude-code --project /":                                 "--project /: must be a folder below",
 		"guard import gemini":                                                 "must be claude-code or codex",
 		"guard status --scope nobody":                                         `--scope "nobody": must be machine or user`,
@@ -200,13 +261,13 @@ func TestGuardRulesAndImport(t *testing.T) {
 	f := newFake(t).setAnswer("POST /api/v1/apply", `{"items":[{"action":"create","kind":"rule","name":"x"}]}`)
 	env := f.env()
 	env["HOME"] = home
-	got := run(t, env, "", "guard", "rules", "claude-code", "--project", "/src/app", "--skill", "laptop").wantCode(t, 0)
-	wantContains(t, "stdout", got.stdout, "version 1", "name: guard-laptop-read", `within(args.file_path, "/src/app")`)
-	got = run(t, env, "", "guard", "import", "claude-code", settings).wantCode(t, 0)
+	got := run(t, env, "", "guard", "rules", "claude-code", "--project", "/src/app", "--agent", "a", "--skill", "laptop").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "version 1", "name: guard-a-laptop-read", `within(args.file_path, "/src/app")`)
+	got = run(t, env, "", "guard", "import", "claude-code", settings, "--agent", "laptop").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, "rules:", `args.command == "git status"`)
 	wantContains(t, "stderr", got.stderr, "Bash: left out: it would allow every command")
-	run(t, env, "", "guard", "import", "claude-code", settings, "--apply").wantCode(t, 0)
-	wantContains(t, "the request", f.getLastBody(), `"effect":"allow"`, `git status`)
+	run(t, env, "", "guard", "import", "claude-code", settings, "--agent", "laptop", "--apply").wantCode(t, 0)
+	wantContains(t, "the request", f.getLastBody(), `"agents":["laptop"]`, `"effect":"allow"`, `git status`)
 }
 
 // The test passes only if the server's refusal reaches the model of the host itself.
@@ -216,8 +277,9 @@ func TestGuardTestStartsTheHost(t *testing.T) {
 	run(t, env, "hp_key\n", "guard", "install", "claude-code", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
 	host := filepath.Join(filepath.Dir(program), "claude")
 	t.Setenv("PATH", filepath.Dir(program)+":"+os.Getenv("PATH"))
+	t.Setenv("HOLDPOINT_TOKEN", "t0ken")
 	for script, want := range map[string]string{
-		`case "$2" in *"` + guard.CanaryText + `"*) echo '{"tool_result":"` + guard.CanaryMessage + `"}';; esac`: "",
+		`[ -z "$HOLDPOINT_TOKEN" ] || exit 7; case "$2" in *"` + guard.CanaryText + `"*) echo '{"tool_result":"` + guard.CanaryMessage + `"}';; esac`: "",
 		"echo done":                  "the server's refusal did not reach its model",
 		"echo not signed in; exit 1": "exit status 1",
 	} {

@@ -28,23 +28,30 @@ func (im *Importer) Codex(file string, text []byte) error {
 		}
 		source := fmt.Sprintf("%s:%d: %s", file, line, name)
 		if name != "prefix_rule" {
-			im.notef(source, "left out: only prefix_rule can be said")
+			effect := rule.Allow
+			if decision, given := arguments["decision"]; given && decision != "allow" {
+				effect = rule.Park
+			}
+			im.leaveOut(source, effect, codexTools, "only prefix_rule can be said")
 			continue
 		}
 		im.importPrefixRule(source, arguments)
 	}
 }
 
+// codexTools is the tool that Codex's rules are about.
+var codexTools = []string{"Bash"}
+
 func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 	decision, _ := arguments["decision"].(string)
 	effect, ok := map[string]rule.Effect{"": rule.Allow, "allow": rule.Allow, "prompt": rule.Park, "forbidden": rule.Deny}[decision]
 	if _, given := arguments["decision"]; !ok || given && decision == "" {
-		im.notef(source, "left out: decision must be allow, prompt or forbidden")
-		return
+		im.notef(source, "its commands wait: decision must be allow, prompt or forbidden")
+		effect = rule.Park
 	}
 	pattern, _ := arguments["pattern"].([]any)
 	if len(pattern) == 0 {
-		im.notef(source, "left out: pattern must be a list of words")
+		im.leaveOut(source, effect, codexTools, "pattern must be a list of words")
 		return
 	}
 	commands := [][]string{nil}
@@ -57,13 +64,13 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 			for _, one := range element {
 				word, ok := one.(string)
 				if !ok {
-					im.notef(source, "left out: pattern must be words, or lists of words")
+					im.leaveOut(source, effect, codexTools, "pattern must be words, or lists of words")
 					return
 				}
 				words = append(words, word)
 			}
 		default:
-			im.notef(source, "left out: pattern must be words, or lists of words")
+			im.leaveOut(source, effect, codexTools, "pattern must be words, or lists of words")
 			return
 		}
 		var longer [][]string
@@ -73,7 +80,7 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 			}
 		}
 		if commands = longer; len(commands) > 100 {
-			im.notef(source, "left out: must stand for at most 100 commands")
+			im.leaveOut(source, effect, codexTools, "must stand for at most 100 commands")
 			return
 		}
 	}
@@ -83,7 +90,7 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 			im.notef(said, "left out: must have no *") // a literal one
 			continue
 		}
-		im.addCommand(said, effect, "Bash", append(command, "*"))
+		im.addCommand(said, effect, codexTools[0], append(command, "*"))
 	}
 }
 

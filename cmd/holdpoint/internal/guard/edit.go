@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -18,6 +20,9 @@ const minimumClaudeCode = "2.1.295"
 
 // minimumSetting is the managed setting that makes older versions refuse to start.
 const minimumSetting = "requiredMinimumVersion"
+
+// managedOnlySetting is the managed setting that leaves out the hooks of users and projects, which could change arguments after Holdpoint saw them.
+const managedOnlySetting = "allowManagedHooksOnly"
 
 // hostHooks says how a host's JSON file has its hooks.
 type hostHooks struct {
@@ -95,12 +100,12 @@ func (h *hostHooks) listHooks(element json.RawMessage) []map[string]any {
 	return hooks
 }
 
-// isOurs returns a function that reports whether an element of the list is the guard's alone.
-func (h *hostHooks) isOurs(host Host) func(json.RawMessage) bool {
+// isOurElement returns a function that reports whether an element of the list is the guard's alone.
+func (h *hostHooks) isOurElement(host Host) func(json.RawMessage) bool {
 	return func(element json.RawMessage) bool {
 		hooks := h.listHooks(element)
 		for _, hook := range hooks {
-			if command, ok := hook[h.command].(string); !ok || !isOurs(host, command) {
+			if command, ok := hook[h.command].(string); !ok || !isOurCommand(host, command) {
 				return false
 			}
 		}
@@ -182,6 +187,9 @@ func (g *Guard) installJSON(old []byte) ([]byte, error) {
 		if err := g.requireVersion(file); err != nil {
 			return nil, err
 		}
+		if err := g.requireManagedOnly(file); err != nil {
+			return nil, err
+		}
 	}
 	for _, entry := range hooks.entries {
 		list := []string{"hooks", entry.event}
@@ -192,7 +200,7 @@ func (g *Guard) installJSON(old []byte) ([]byte, error) {
 		if same {
 			continue
 		}
-		file.removeElements(hooks.isOurs(g.Host), list...)
+		file.removeElements(hooks.isOurElement(g.Host), list...)
 		if err := file.add(hooks.element(entry), list...); err != nil {
 			return nil, err
 		}
@@ -219,10 +227,32 @@ func (g *Guard) requireVersion(file *jsonFile) error {
 	case found && compareVersions(present, minimumClaudeCode) < 0:
 		return fmt.Errorf("%s: must be at least %s, and is %s: older versions run tools when a hook fails", minimumSetting, minimumClaudeCode, present)
 	case !found:
-		g.Added = []string{minimumSetting}
-		return file.put(minimumClaudeCode, minimumSetting)
+		return g.addSetting(file, minimumClaudeCode, minimumSetting)
 	}
 	return nil
+}
+
+// requireManagedOnly leaves out the hooks of users and projects.
+func (g *Guard) requireManagedOnly(file *jsonFile) error {
+	var present bool
+	found, err := file.decode(&present, managedOnlySetting)
+	switch {
+	case err != nil:
+		return err
+	case found && !present:
+		return fmt.Errorf("%s: must be true, and is false: a hook of a user could change arguments after Holdpoint saw them", managedOnlySetting)
+	case !found:
+		return g.addSetting(file, true, managedOnlySetting)
+	}
+	return nil
+}
+
+// addSetting adds a setting, which removing the guard takes out again.
+func (g *Guard) addSetting(file *jsonFile, value any, name string) error {
+	if !slices.Contains(g.Added, name) {
+		g.Added = append(slices.Clone(g.Added), name)
+	}
+	return file.put(value, name)
 }
 
 // hasExactly reports whether a list has the guard's hook once, as it is written now.
@@ -235,7 +265,7 @@ func (g *Guard) hasExactly(file *jsonFile, hooks *hostHooks, entry hookEntry) (b
 	want.Minimize()
 	ours, same := 0, false
 	for _, one := range present {
-		if hooks.isOurs(g.Host)(one) {
+		if hooks.isOurElement(g.Host)(one) {
 			ours++
 			same = equalJSON(one, want.Pack())
 		}
@@ -309,11 +339,11 @@ func (g *Guard) removeJSON(old []byte) ([]byte, error) {
 	}
 	removed := 0
 	for _, entry := range hooks.entries {
-		removed += file.removeElements(hooks.isOurs(g.Host), "hooks", entry.event)
+		removed += file.removeElements(hooks.isOurElement(g.Host), "hooks", entry.event)
 	}
 	for _, name := range g.Added {
-		var present string
-		if found, err := file.decode(&present, name); found && err == nil && present == minimumClaudeCode {
+		var present any
+		if found, err := file.decode(&present, name); found && err == nil && (present == minimumClaudeCode || present == true) {
 			file.remove(name)
 			removed++
 		}
@@ -325,7 +355,7 @@ func (g *Guard) removeJSON(old []byte) ([]byte, error) {
 		}
 		for _, element := range left {
 			for _, hook := range hooks.listHooks(element) {
-				if command, _ := hook[hooks.command].(string); isOurs(g.Host, command) {
+				if command, _ := hook[hooks.command].(string); isOurCommand(g.Host, command) {
 					return nil, fmt.Errorf("hooks.%s: has the guard's hook in one group with another hook: take it out yourself", entry.event)
 				}
 			}
@@ -395,12 +425,42 @@ func (g *Guard) CheckProgram() error {
 	if info.Mode().Perm()&0o111 == 0 {
 		return fmt.Errorf("program %s: must be executable", g.Program)
 	}
-	if g.Managed {
-		if owner, _ := ownerOf(info); owner > 0 || info.Mode().Perm()&0o022 != 0 {
-			return fmt.Errorf("program %s: must belong to root and be writable by root alone, because it decides about calls", g.Program)
+	if !g.Managed {
+		return nil
+	}
+	var problems []string
+	if !isRootAlone(info) {
+		problems = append(problems, "must belong to root and be writable by root alone, because it decides about calls")
+	}
+	straight, err := filepath.EvalSymlinks(g.Program)
+	if err != nil {
+		return err
+	}
+	if straight != g.Program {
+		problems = append(problems, "must be a path without links, such as "+straight)
+	}
+	for folder := filepath.Dir(straight); ; folder = filepath.Dir(folder) {
+		info, err := os.Stat(folder)
+		if err != nil {
+			return err
+		}
+		if !isRootAlone(info) {
+			problems = append(problems, "its folder "+folder+" must belong to root and be writable by root alone")
+		}
+		if folder == filepath.Dir(folder) {
+			break
 		}
 	}
+	if len(problems) > 0 {
+		return fmt.Errorf("program %s: %s", g.Program, strings.Join(problems, "; "))
+	}
 	return nil
+}
+
+// isRootAlone reports whether root alone can change a file or folder.
+func isRootAlone(info fs.FileInfo) bool {
+	owner, _ := ownerOf(info)
+	return owner <= 0 && info.Mode().Perm()&0o022 == 0
 }
 
 // The mark in the guard's file of policies for Gemini.

@@ -141,8 +141,8 @@ func quoteShell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// isOurs reports whether a command is a hook of Holdpoint for a host, also one that was altered.
-func isOurs(host Host, command string) bool {
+// isOurCommand reports whether a command is a hook of Holdpoint for a host, also one that was altered.
+func isOurCommand(host Host, command string) bool {
 	return strings.Contains(strings.ToLower(command), "holdpoint") && strings.Contains(strings.ReplaceAll(command, "'", ""), " hook "+string(host))
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -29,12 +31,17 @@ func tryWords(host Host) []string {
 	return []string{"cursor-agent", "-p", "--force", "--output-format", "stream-json", tryPrompt}
 }
 
+// cleanEnvironment is the environment without Holdpoint's variables: an operator's token must not reach a host and its model.
+func cleanEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "HOLDPOINT_") })
+}
+
 // TryHost starts the host itself once and lets its model ask for the canary. Only the server's refusal proves that the host runs the hook.
 // The output is what the host printed.
 func TryHost(ctx context.Context, host Host, folder string) (output string, err error) {
 	words := tryWords(host)
 	command := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // G204: one of the hosts
-	command.Dir = folder
+	command.Dir, command.Env = folder, cleanEnvironment()
 	var said bytes.Buffer
 	command.Stdout, command.Stderr = &said, &said
 	runErr := command.Run()

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -29,12 +30,14 @@ type ImportedRule struct {
 
 // Importer translates permissions.
 type Importer struct {
+	Agent string
 	Skill string
 	Home  string
 	// Projects are the folders to which relative paths belong.
 	Projects []string
 
-	result Imported
+	result       Imported
+	refusesPaths bool
 }
 
 // Result returns the rules so far. A refusal of a command is only certain where it begins a command, so commands that have it elsewhere wait, if
@@ -42,6 +45,9 @@ type Importer struct {
 func (im *Importer) Result() *Imported {
 	allowsCommands := slices.ContainsFunc(im.result.Rules, func(r ImportedRule) bool { return r.Effect == rule.Allow && strings.Contains(r.When, "args.command") })
 	result := Imported{Notes: im.result.Notes}
+	if allowsCommands && im.refusesPaths {
+		result.Notes = append(slices.Clone(result.Notes), "Commands that pass may read and write the files whose paths are refused: rules know the text of a command, not the files that it opens")
+	}
 	known := map[string]bool{} // by what a rule says
 	for _, r := range im.result.Rules {
 		content := strings.Join(append(slices.Clone(r.Tools), r.When, string(r.Effect)), "\n")
@@ -62,14 +68,25 @@ func (im *Importer) notef(source, format string, args ...any) {
 	im.result.Notes = append(im.result.Notes, source+": "+fmt.Sprintf(format, args...))
 }
 
+// leaveOut leaves out an allow that cannot be said. A refusal stays: all calls of its tools wait, because broader permissions may allow them.
+func (im *Importer) leaveOut(source string, effect rule.Effect, tools []string, format string, args ...any) {
+	problem := fmt.Sprintf(format, args...)
+	if effect == rule.Allow {
+		im.notef(source, "left out: %s", problem)
+		return
+	}
+	im.notef(source, "each call of %s waits, because this refusal cannot be said as a condition: %s", strings.Join(tools, ", "), problem)
+	im.add(source, rule.Park, tools, "")
+}
+
 // add makes a rule. Its name comes from its content, so that the same source gives the same rule again.
 func (im *Importer) add(source string, effect rule.Effect, tools []string, when string) {
-	sum := sha256.Sum256([]byte(strings.Join(tools, ",") + "\n" + when + "\n" + string(effect)))
+	sum := sha256.Sum256([]byte(im.Agent + "\n" + im.Skill + "\n" + strings.Join(tools, ",") + "\n" + when + "\n" + string(effect)))
 	_, text, _ := strings.Cut(source, ": ")
 	slug := strings.Trim(notName.ReplaceAllString(strings.ToLower(strings.TrimSuffix(text, hiddenSource)), "-"), "-.")
 	spec := rule.Spec{
-		Name:   fmt.Sprintf("import-%s-%s-%s", effect, slug[:min(len(slug), 50)], hex.EncodeToString(sum[:3])),
-		Skills: []string{im.Skill}, Tools: tools, When: when, Effect: effect,
+		Name:   fmt.Sprintf("import-%s-%s-%s-%s", im.Agent[:min(len(im.Agent), 25)], effect, slug[:min(len(slug), 50)], hex.EncodeToString(sum[:3])),
+		Agents: []string{im.Agent}, Skills: []string{im.Skill}, Tools: tools, When: when, Effect: effect,
 	}
 	if effect == rule.Deny {
 		spec.Message = "The permissions of this machine refuse this call. A path must be written without .., . and //."
@@ -96,13 +113,12 @@ func (im *Importer) ClaudeCode(file string, text []byte) error {
 	if _, err := parsed.decode(&permissions, "permissions"); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	root := path.Dir(path.Dir(file))
 	for _, list := range []struct {
 		effect rule.Effect
 		texts  []string
 	}{{rule.Deny, permissions.Deny}, {rule.Park, permissions.Ask}, {rule.Allow, permissions.Allow}} {
 		for _, text := range list.texts {
-			im.importPermission(file, root, list.effect, strings.TrimSpace(text))
+			im.importPermission(file, list.effect, strings.TrimSpace(text))
 		}
 	}
 	if permissions.DefaultMode != "" && permissions.DefaultMode != "default" {
@@ -116,61 +132,74 @@ func (im *Importer) ClaudeCode(file string, text []byte) error {
 
 var permissionForm = regexp.MustCompile(`^([A-Za-z_][\w*-]*)(?:\((.*)\))?$`)
 
-func (im *Importer) importPermission(file, root string, effect rule.Effect, text string) {
+func (im *Importer) importPermission(file string, effect rule.Effect, text string) {
 	source := file + ": " + text
 	parts := permissionForm.FindStringSubmatch(text)
 	if parts == nil {
-		im.notef(source, "left out: must be a tool, or a tool and a pattern in parentheses")
+		name, _, _ := strings.Cut(text, "(")
+		im.leaveOut(source, effect, toolsOf(cmp.Or(strings.TrimSpace(name), "*")), "must be a tool, or a tool and a pattern in parentheses")
 		return
 	}
 	tool, pattern := parts[1], parts[2]
-	bare := !strings.Contains(text, "(") || pattern == "*" || pattern == "**" && tool != "Bash"
+	bare := !strings.Contains(text, "(") || pattern == "*" || pattern == "**" && tool != "Bash" || pattern == ":*" && tool == "Bash"
+	isEdit := slices.Contains(editTools, tool)
 	switch {
 	case strings.HasPrefix(tool, "mcp__"):
 		if strings.Contains(text, "(") {
-			im.notef(source, "left out: the pattern of a tool of MCP is not known")
+			im.leaveOut(source, effect, toolsOf(tool), "the pattern of a tool of MCP is not known")
 			return
 		}
-		names := []string{tool}
-		if !strings.Contains(strings.TrimPrefix(tool, "mcp__"), "__") && !strings.Contains(tool, "*") { // a whole server
-			names = []string{tool + "__*"}
-		}
-		im.add(source, effect, names, "")
-	case tool == "Bash" && (bare || pattern == ":*") && effect == rule.Allow:
+		im.add(source, effect, toolsOf(tool), "")
+	case tool == "Bash" && bare && effect == rule.Allow:
 		im.notef(source, "left out: it would allow every command")
-	case tool == "Bash" && !bare && pattern != ":*":
+	case tool == "Bash" && !bare:
 		im.importCommand(source, effect, pattern)
 	case strings.Contains(tool, "*"):
-		im.notef(source, "left out: must be the name of one tool")
-	case bare && (tool == "Edit" || tool == "Write") && effect == rule.Allow:
+		im.leaveOut(source, effect, toolsOf(tool), "must be the name of one tool")
+	case bare && isEdit && effect == rule.Allow:
 		im.notef(source, "left out: it would allow edits of every file. Name folders, such as Edit(./src/**)")
 	case bare && tool == "Read" && effect == rule.Allow:
 		im.notef(source, "left out: it would allow every file of the machine. Name folders, such as Read(./**)")
 	case bare:
 		im.add(source, effect, toolsOf(tool), "")
-	case tool == "Read" || tool == "Edit" || tool == "Write":
-		im.importPath(source, file, root, effect, tool, pattern)
+	case tool == "Read" || tool == "Edit" || tool == "Write" || isEdit && effect != rule.Allow:
+		im.importPath(source, file, effect, tool, pattern)
 	case tool == "WebFetch" && strings.HasPrefix(pattern, "domain:"):
 		im.importDomain(source, effect, strings.ToLower(strings.TrimPrefix(pattern, "domain:")))
 	default:
-		im.notef(source, "left out: the pattern cannot be said as a condition")
+		im.leaveOut(source, effect, toolsOf(tool), "the pattern cannot be said as a condition")
 	}
 }
 
-// toolsOf returns the tools that a permission of Claude Code is about, which have the same arguments.
+// editTools are the tools of Claude Code that edit files. A refusal of one is a refusal of all.
+var editTools = []string{"Edit", "Write", "MultiEdit", "NotebookEdit"}
+
+// toolsOf returns the tools that a permission of Claude Code is about. The name of a server of MCP stands for all its tools.
 func toolsOf(tool string) []string {
-	switch tool {
-	case "Edit", "Write":
-		return []string{"Edit", "Write"}
+	server, isMCP := strings.CutPrefix(tool, "mcp__")
+	switch {
+	case isMCP && !strings.Contains(server, "__") && !strings.Contains(server, "*"):
+		return []string{tool + "__*"}
+	case slices.ContainsFunc(editTools, func(edit string) bool { return matchesName(tool, edit) }):
+		if slices.Contains(editTools, tool) {
+			return editTools
+		}
+		return append([]string{tool}, editTools...)
 	}
 	return []string{tool}
+}
+
+// matchesName reports whether a name fits a pattern in which * stands for any characters.
+func matchesName(pattern, name string) bool {
+	expression := "^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$"
+	return regexp.MustCompile(expression).MatchString(name)
 }
 
 var domainForm = regexp.MustCompile(`^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*$`)
 
 func (im *Importer) importDomain(source string, effect rule.Effect, name string) {
 	if !domainForm.MatchString(name) {
-		im.notef(source, "left out: must be a domain, or *. and a domain")
+		im.leaveOut(source, effect, []string{"WebFetch"}, "must be a domain, or *. and a domain")
 		return
 	}
 	when := "domain(args.url) == " + quoteCEL(name)
@@ -232,13 +261,13 @@ func (im *Importer) addCommand(source string, effect rule.Effect, tool string, w
 		im.add(source, effect, []string{tool}, "")
 		return
 	}
-	words2 := strings.Join(parts, `\s+`)
-	elsewhere := `(?s)(^|[^\w-])` + words2 + `($|[^\w-])`
+	joined := strings.Join(parts, `\s+`)
+	elsewhere := `(?s)(^|[^\w-])` + joined + `($|[^\w-])`
 	if effect == rule.Park {
 		im.add(source, rule.Park, []string{tool}, "args.command.matches("+quoteCEL(elsewhere)+")")
 		return
 	}
-	begins := "(?s)(^|[;&|\\n(){}\\x60]|\\$\\()\\s*(\\w+=\\S*\\s+)*" + words2 + `($|[\s;&|<>)}])`
+	begins := "(?s)(^|[;&|\\n(){}\\x60]|\\$\\()\\s*(\\w+=\\S*\\s+)*" + joined + `($|[\s;&|<>)}])`
 	im.add(source, rule.Deny, []string{tool}, "args.command.matches("+quoteCEL(begins)+")")
 	im.add(source+hiddenSource, rule.Park, []string{tool}, "args.command.matches("+quoteCEL(elsewhere)+")")
 }
@@ -275,52 +304,67 @@ func allowedCommand(words []string) (expression, problem string) {
 // protectedFiles is a pattern of the files that Claude Code asks about although a permission allows edits, and of those of other hosts.
 const protectedFiles = `(?i)(^|/)(\.git|\.claude|\.codex|\.gemini|\.copilot|\.cursor|\.opencode|\.vscode|\.idea|\.husky|\.github|\.config|\.ssh|\.mcp\.json|\.gitconfig|\.gitmodules|\.ripgreprc|\.envrc|\.bashrc|\.bash_profile|\.profile|\.zshrc|\.zprofile|\.zshenv)(/|$)`
 
-// importPath translates a pattern of files in the form of gitignore.
-func (im *Importer) importPath(source, file, root string, effect rule.Effect, tool, pattern string) {
+// importPath translates a pattern of files in the form of gitignore. Where it has two readings, an allow takes the narrow one and a refusal the
+// wide one.
+func (im *Importer) importPath(source, file string, effect rule.Effect, tool, pattern string) {
+	tools := []string{"Edit", "Write"}
+	if tool == "Read" {
+		tools = []string{"Read"}
+	}
+	leaveOut := func(problem string) {
+		all := toolsOf(tool)
+		if tool == "Read" {
+			all = []string{"Read", "Grep"} // a search reads files too
+		}
+		im.refusesPaths = im.refusesPaths || effect != rule.Allow
+		im.leaveOut(source, effect, all, "%s", problem)
+	}
 	var bases []string
 	anywhere := false
 	rest := pattern
+	folder := path.Dir(file)
 	switch {
 	case strings.HasPrefix(pattern, "!"):
-		im.notef(source, "left out: exceptions cannot be said")
+		leaveOut("exceptions cannot be said")
 		return
 	case strings.HasPrefix(pattern, "//"):
 		bases, rest = []string{""}, pattern[1:]
 	case strings.HasPrefix(pattern, "~/"):
 		bases, rest = []string{im.Home}, pattern[1:]
-	case strings.HasPrefix(pattern, "/"):
-		if path.Dir(file) == path.Join(im.Home, ".claude") { // of a user's file, Claude Code's versions differ
-			if effect == rule.Allow {
-				im.notef(source, "left out: a path with one slash is relative, to folders that differ between versions. Write // for an absolute path")
-				return
-			}
-			bases = append(slices.Clone(im.Projects), path.Dir(file))
-		} else {
-			bases = []string{root}
+	case strings.HasPrefix(pattern, "~"):
+		leaveOut("the home folder must be written as ~/")
+		return
+	case strings.HasPrefix(pattern, "/") && path.Base(folder) != ".claude":
+		leaveOut("a path with one slash is relative to the folder of .claude, and this file is in none. Write // for an absolute path")
+		return
+	case strings.HasPrefix(pattern, "/") && folder == path.Join(im.Home, ".claude"): // of a user's file, Claude Code's versions differ
+		if effect == rule.Allow {
+			leaveOut("a path with one slash is relative, to folders that differ between versions. Write // for an absolute path")
+			return
 		}
+		bases = append(slices.Clone(im.Projects), folder)
+	case strings.HasPrefix(pattern, "/"):
+		bases = []string{path.Dir(folder)}
 	case strings.HasPrefix(pattern, "./"):
-		bases, rest = im.Projects, pattern[1:]
+		bases, rest, anywhere = im.Projects, pattern[1:], effect != rule.Allow
 	default:
 		bases, rest = im.Projects, "/"+pattern
-		anywhere = !strings.Contains(strings.TrimSuffix(pattern, "/**"), "/")
+		anywhere = effect != rule.Allow || !strings.Contains(strings.TrimSuffix(pattern, "/"), "/") // a slash in the middle binds it to the folder
 	}
-	if strings.Contains(rest, "..") || strings.ContainsAny(rest, `\{}"`) {
-		im.notef(source, "left out: must have no .., braces and escapes")
-		if effect != rule.Allow {
-			im.result.Notes[len(im.result.Notes)-1] += ". This was a refusal: write a rule for it"
-		}
+	if strings.Contains(rest, "..") || strings.ContainsAny(rest, `\{}[]"`) {
+		leaveOut("must have no .., braces, brackets and escapes")
 		return
 	}
-	tools := []string{"Read"}
-	if tool != "Read" {
-		tools = []string{"Edit", "Write"}
-	}
-	expression := globExpression(strings.TrimPrefix(rest, "/"))
-	if effect == rule.Allow {
+	expression := globExpression(strings.Trim(rest, "/"))
+	switch {
+	case expression == "":
+		leaveOut("must name files")
+	case effect == rule.Allow:
 		im.allowPath(source, tools, bases, expression, anywhere, tool != "Read")
-		return
+	default:
+		im.refusesPaths = true
+		im.refusePath(source, effect, tools, bases, expression, anywhere || len(bases) == 0)
 	}
-	im.refusePath(source, effect, tools, bases, expression, anywhere || strings.HasPrefix(pattern, "./") || !strings.HasPrefix(rest, "/") || len(bases) == 0)
 }
 
 // globExpression writes a pattern of gitignore as a regular expression.
@@ -386,14 +430,20 @@ func (im *Importer) refusePath(source string, effect rule.Effect, tools, bases [
 		start = "^(" + strings.Join(starts, "|") + ")"
 	}
 	when := "args.file_path.matches(" + quoteCEL("(?is)"+start+expression+`(/|$)|(^|/)\.{1,2}(/|$)|//|\\`) + ")"
-	im.add(source, effect, tools, when)
-	if tools[0] == "Read" { // a search below a folder above reads the files too
-		im.add(source+hiddenSearch, rule.Park, []string{"Grep"}, "")
+	if tools[0] == "Read" {
+		im.add(source, effect, tools, when)
+		im.add(source+hiddenSearch, rule.Park, []string{"Grep"}, "") // a search below a folder above reads the files too
+		return
 	}
+	im.add(source, effect, []string{"Edit", "Write", "MultiEdit"}, when)
+	im.add(source+hiddenNotebook, rule.Park, []string{"NotebookEdit"}, "")
 }
 
 // hiddenSearch marks the rule for searches.
 const hiddenSearch = " (searches could read it)"
+
+// hiddenNotebook marks the rule for edits of notebooks, which name their file in another argument.
+const hiddenNotebook = " (notebooks have another argument)"
 
 // onLine makes a comment of a text from a file that anyone may have written.
 func onLine(text string) string {
@@ -417,7 +467,7 @@ func (im *Imported) YAML() string {
 	}
 	b.WriteString("\n")
 	for _, r := range im.Rules {
-		fmt.Fprintf(&b, "  # %s\n  - name: %s\n    skills: [%s]\n", onLine(r.Source), r.Name, quoteYAML(r.Skills[0]))
+		fmt.Fprintf(&b, "  # %s\n  - name: %s\n    agents: [%s]\n    skills: [%s]\n", onLine(r.Source), r.Name, quoteYAML(r.Agents[0]), quoteYAML(r.Skills[0]))
 		tools := make([]string, len(r.Tools))
 		for i, tool := range r.Tools {
 			tools[i] = quoteYAML(tool)

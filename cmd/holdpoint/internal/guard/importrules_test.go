@@ -11,7 +11,7 @@ import (
 // importClaude translates the settings of a project of Claude Code.
 func importClaude(t *testing.T, file, text string) (*book, *guard.Imported) {
 	t.Helper()
-	importer := &guard.Importer{Skill: "cc", Home: "/home/me", Projects: []string{"/src/app"}}
+	importer := &guard.Importer{Agent: "laptop", Skill: "cc", Home: "/home/me", Projects: []string{"/src/app"}}
 	if err := importer.ClaudeCode(file, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +90,8 @@ func TestImportClaudeCode(t *testing.T) {
 			t.Errorf("%s %s is %s, want %s", c.tool, c.arguments, got, c.want)
 		}
 	}
-	if len(imported.Notes) > 0 {
-		t.Errorf("left out: %v", imported.Notes)
+	if len(imported.Notes) != 1 || !strings.Contains(imported.Notes[0], "Commands that pass may read and write the files") {
+		t.Errorf("notes: %q", imported.Notes)
 	}
 	again, _ := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": ["Bash(git status)"]}}`)
 	if b.Rules[len(b.Rules)-14].Name != again.Rules[0].Name {
@@ -122,6 +122,7 @@ func TestImportLeavesOut(t *testing.T) {
 		"Bash": "it would allow every command", "Bash(*)": "it would allow every command", "Bash(:*)": "it would allow every command",
 		"Bash(* --version)": "the program must be named", "Bash(git && ls:*)": "no characters with a meaning for the shell",
 		"Bash(echo \"a\":*)": "must have no quotes", "Bash(FOO=1 git:*)": "not with a variable", "Read": "every file of the machine", "Edit": "edits of every file",
+		"MultiEdit": "edits of every file", "NotebookEdit(*)": "edits of every file", "MultiEdit(./x/**)": "cannot be said", "Read([ab]/**)": "brackets", "Read(~)": "home folder",
 		"Read(../x/**)": "must have no ..", "Read({a,b}/**)": "braces", "Read(!x)": "exceptions", "WebFetch(example.com)": "cannot be said", "WebFetch(domain:ex*mple.com)": "must be a domain",
 		"Task(Explore)": "cannot be said", "mcp__a__b(x)": "not known", "Foo(": "must be a tool", "Ba*": "one tool",
 	} {
@@ -137,9 +138,114 @@ func TestImportLeavesOut(t *testing.T) {
 	if len(imported.Notes) != 2 {
 		t.Errorf("notes %q", imported.Notes)
 	}
-	importer := &guard.Importer{Skill: "cc", Home: "/home/me"}
+	importer := &guard.Importer{Agent: "laptop", Skill: "cc", Home: "/home/me"}
 	if err := importer.ClaudeCode("/x/.claude/settings.json", []byte(`{"permissions": {"allow": "Bash"}}`)); err == nil {
 		t.Error("a list that is a text is taken")
+	}
+}
+
+// A refusal that cannot be said parks its tools: the broader permission beside it would allow the call.
+func TestImportParksForRefusals(t *testing.T) {
+	t.Parallel()
+	file := func(name string) string { return `{"file_path":"/src/app/` + name + `"}` }
+	for _, c := range []struct{ allow, refusal, tool, arguments string }{
+		{"WebFetch", "WebFetch(domain:bücher.example)", "WebFetch", `{"url":"https://bücher.example/"}`},
+		{"WebFetch", "WebFetch(example.com)", "WebFetch", `{"url":"https://example.com/"}`},
+		{"Skill", "Skill(deploy)", "Skill", `{"skill":"deploy"}`},
+		{"Skill", "Sk*", "Skill", `{"skill":"deploy"}`},
+		{"Skill", "Skill(deploy", "Skill", `{"skill":"deploy"}`},
+		{"Skill", "*", "Skill", `{"skill":"deploy"}`},
+		{"mcp__gh", "mcp__gh__del(*)", "mcp__gh__del", `{}`},
+		{"mcp__gh__del", "mcp__gh(*)", "mcp__gh__del", `{}`},
+		{"Edit(./src/**)", "Edit(./src/{a,b})", "Edit", file("src/a")},
+		{"Edit(./src/**)", "Wri*", "Edit", file("src/a")},
+		{"Read(./src/**)", "Read(./src/[ab])", "Read", file("src/a")},
+		{"Read(./src/**)", "Read(!src/a)", "Read", file("src/a")},
+		{"Read(./src/**)", "Read(//)", "Read", file("src/a")},
+		{"Grep", "Read(./src/{a,b})", "Grep", `{"pattern":"x","path":"/src/app"}`},
+		{"NotebookEdit(*)", "Edit(./src/{a,b})", "NotebookEdit", `{"notebook_path":"/src/app/src/a"}`},
+	} {
+		for _, list := range []string{"deny", "ask"} {
+			b, imported := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": [`+quoteJSON(c.allow)+`], "`+list+`": [`+quoteJSON(c.refusal)+`]}}`)
+			if got := b.judge("cc", c.tool, c.arguments); got != "park" {
+				t.Errorf("allow %s, %s %s: %s is %s", c.allow, list, c.refusal, c.tool, got)
+			}
+			if !strings.Contains(strings.Join(imported.Notes, "\n"), "waits, because this refusal cannot be said") {
+				t.Errorf("%s %s: notes %q", list, c.refusal, imported.Notes)
+			}
+		}
+	}
+	b, _ := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": ["Bash(git status)"], "deny": ["Bash(:*)"]}}`)
+	if got := b.judge("cc", "Bash", bash("git status")); got != "deny" {
+		t.Errorf("with every command refused, one is %s", got)
+	}
+	importer := &guard.Importer{Agent: "laptop", Skill: "codex"}
+	err := importer.Codex("x.rules", []byte("prefix_rule(pattern=[\"git\"])\nprefix_rule(pattern=[[1]], decision=\"forbidden\")\n"))
+	if err == nil {
+		t.Error("a number is taken")
+	}
+	importer = &guard.Importer{Agent: "laptop", Skill: "codex"}
+	if err := importer.Codex("x.rules", []byte("prefix_rule(pattern=[\"git\"])\nprefix_rule(pattern=[[[\"git\"]]], decision=\"forbidden\")\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := readBook(t, importer.Result().YAML()).judge("codex", "Bash", bash("git status")); got != "park" {
+		t.Errorf("beside a refusal that cannot be said, a command is %s", got)
+	}
+}
+
+// A refusal of one tool that edits is a refusal of all of them.
+func TestImportRefusesAllEdits(t *testing.T) {
+	t.Parallel()
+	const allows = `"Skill", "NotebookEdit(*)"`
+	for refusal, want := range map[string]map[string]string{
+		"Edit":                {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "deny"},
+		"Write(*)":            {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "deny"},
+		"Edit(./lib/**)":      {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "park"},
+		"MultiEdit(./lib/**)": {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "park"},
+		"Edit(./lib/)":        {"Edit": "deny", "Write": "deny", "MultiEdit": "deny", "NotebookEdit": "park"},
+	} {
+		b, imported := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": [`+allows+`, "Bash(cat:*)"], "deny": [`+quoteJSON(refusal)+`]}}`)
+		for tool, effect := range want {
+			arguments := `{"file_path":"/src/app/lib/a.go"}`
+			if tool == "NotebookEdit" {
+				arguments = `{"notebook_path":"/src/app/lib/a.ipynb"}`
+			}
+			if got := b.judge("cc", tool, arguments); got != effect {
+				t.Errorf("deny %s: %s is %s, want %s", refusal, tool, got, effect)
+			}
+		}
+		if noted := strings.Contains(strings.Join(imported.Notes, "\n"), "Commands that pass may read and write"); noted != strings.Contains(refusal, "lib") {
+			t.Errorf("deny %s: notes %q", refusal, imported.Notes)
+		}
+	}
+}
+
+// A path that has two readings allows what both allow, and refuses what one of them refuses.
+func TestImportAnchorsPaths(t *testing.T) {
+	t.Parallel()
+	const project, elsewhere = "/src/app/.claude/settings.json", "/etc/claude-code/managed-settings.json"
+	for _, c := range []struct{ file, list, permission, path, want, note string }{
+		{project, "allow", "Read(src/**)", "/src/app/src/a", "allow", ""},
+		{project, "allow", "Read(src/**)", "/src/app/x/src/a", "park", ""},
+		{project, "allow", "Read(*.md)", "/src/app/x/a.md", "allow", ""},
+		{project, "deny", "Read(src/**)", "/src/app/x/src/a", "deny", ""},
+		{project, "deny", "Read(src/a)", "/src/app/x/src/a", "deny", ""},
+		{project, "allow", "Read(/src/**)", "/src/app/src/a", "allow", ""},
+		{elsewhere, "allow", "Read(/x/**)", "/etc/x/a", "park", "left out: a path with one slash"},
+		{elsewhere, "deny", "Read(/x/**)", "/src/app/x/a", "park", "each call of Read, Grep waits"},
+		{elsewhere, "allow", "Read(//src/app/**)", "/src/app/x/a", "allow", ""},
+	} {
+		beside := ""
+		if c.list == "deny" {
+			beside = `"allow": ["Read(./**)"], `
+		}
+		b, imported := importClaude(t, c.file, `{"permissions": {`+beside+quoteJSON(c.list)+`: [`+quoteJSON(c.permission)+`]}}`)
+		if got := b.judge("cc", "Read", `{"file_path":`+quoteJSON(c.path)+`}`); got != c.want {
+			t.Errorf("%s: %s %s: %s is %s, want %s", c.file, c.list, c.permission, c.path, got, c.want)
+		}
+		if notes := strings.Join(imported.Notes, "\n"); !strings.Contains(notes, c.note) || (c.note == "") != (notes == "") {
+			t.Errorf("%s: %s %s: notes %q", c.file, c.list, c.permission, notes)
+		}
 	}
 }
 
@@ -162,7 +268,7 @@ func TestImportedYAMLIsOneRule(t *testing.T) {
 
 func TestImportCodex(t *testing.T) {
 	t.Parallel()
-	importer := &guard.Importer{Skill: "codex", Home: "/home/me"}
+	importer := &guard.Importer{Agent: "laptop", Skill: "codex", Home: "/home/me"}
 	err := importer.Codex("/home/me/.codex/rules/default.rules", []byte(`# mine
 prefix_rule(pattern=["git", ["status", "diff"]], decision="allow", match=["git status"])
 prefix_rule(
@@ -196,7 +302,7 @@ network_rule(host="example.com", protocol="https", decision="allow")
 		"x = 1", `prefix_rule(["git"])`, `prefix_rule(pattern=["git"`, `prefix_rule(pattern=["git" + x])`, `prefix_rule(pattern=PATTERN)`, `prefix_rule(pattern="""git""")`,
 		`prefix_rule(pattern=["a\qb"])`, `prefix_rule(pattern=["a"], pattern=["b"])`, "for x in y:\n  prefix_rule()", "prefix_rule(pattern=[\"a\nb\"])",
 	} {
-		importer := &guard.Importer{Skill: "codex"}
+		importer := &guard.Importer{Agent: "laptop", Skill: "codex"}
 		if err := importer.Codex("x.rules", []byte(wrong)); err == nil || !strings.Contains(err.Error(), "x.rules:") {
 			t.Errorf("%s: %v, %v", wrong, err, importer.Result().Rules)
 		}

@@ -18,6 +18,7 @@ func (g *Guard) readPlugin(ctx context.Context) ([]byte, error) {
 	defer cancel()
 	words := append(g.Arguments(), "--plugin")
 	command := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // G204: the program that the hook runs
+	command.Env = cleanEnvironment()
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {

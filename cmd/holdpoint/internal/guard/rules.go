@@ -17,8 +17,11 @@ var starterFiles embed.FS
 // RulesVersion is the version of the starter rules.
 const RulesVersion = 1
 
-// secretFiles is a pattern of the names of files that often hold secrets.
-const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?)$|(^|/)(\.ssh|\.aws|\.gnupg|\.git)(/|$)` //nolint:gosec // G101: names of files
+// maxRuleWords is how long an agent and a skill may be in the names of rules.
+const maxRuleWords = 80
+
+// secretFiles is a pattern of the paths of files that often hold secrets. A name may have a slash after it: within cleans a path, this reads its text.
+const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx)|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|credentials(\.json)?|\.ssh|\.aws|\.gnupg|\.git)(/|$)` //nolint:gosec // G101: names of files
 
 // relativePatterns is a pattern of the patterns of file names that stay below the folder in which they are looked for: without .., a root, a
 // drive, a home folder or an alternative that could become one of them.
@@ -26,9 +29,9 @@ const relativePatterns = `^(?:[\w.*?@+=#, -]|\{[\w*-][\w.*-]*(?:,[\w*-][\w.*-]*)
 
 var macro = regexp.MustCompile(`(!?)(INSIDE|FOLDER|SECRET|PATTERN)\(([a-zA-Z_.]+)\)`)
 
-// StarterRules returns the starter rules of a host as the section rules of holdpoint.yaml: for one skill, and for the folders that are projects.
+// StarterRules returns the starter rules of a host as the section rules of holdpoint.yaml: for one agent and one skill, and for the folders that are projects.
 // Without a project, nothing that names a path passes.
-func StarterRules(host Host, skill string, projects []string) (string, error) {
+func StarterRules(host Host, agent, skill string, projects []string) (string, error) {
 	text, err := starterFiles.ReadFile("rules/" + string(host) + ".yaml")
 	if err != nil {
 		return "", fmt.Errorf("starter rules of %s: %w", host, err)
@@ -36,14 +39,22 @@ func StarterRules(host Host, skill string, projects []string) (string, error) {
 	if !plain.IsName(skill) {
 		return "", fmt.Errorf("skill %q: %s", skill, plain.NameForm)
 	}
+	if !plain.IsName(agent) {
+		return "", fmt.Errorf("agent %q: %s", agent, plain.NameForm)
+	}
+	if len(agent)+len(skill) > maxRuleWords {
+		return "", fmt.Errorf("agent %s, skill %s: must have at most %d characters together, because the names of rules have both", agent, skill, maxRuleWords)
+	}
 	for _, project := range projects {
 		if !path.IsAbs(project) || path.Clean(project) != project || project == "/" {
 			return "", fmt.Errorf("project %q: must be an absolute path of a folder other than /", project)
 		}
 	}
 	const begin, when = "  - name: ", "    when: "
+	// Before the paths are there, which may have these words.
+	named := strings.NewReplacer("AGENT", agent, "SKILL", skill, "CANARY", CanaryText, "MESSAGE", CanaryMessage).Replace(string(text))
 	var kept []string
-	for i, block := range strings.Split(string(text), begin) {
+	for i, block := range strings.Split(named, begin) {
 		if len(projects) == 0 && (strings.Contains(block, "INSIDE(") || strings.Contains(block, "FOLDER(")) {
 			continue
 		}
@@ -58,7 +69,7 @@ func StarterRules(host Host, skill string, projects []string) (string, error) {
 		}
 		kept = append(kept, block)
 	}
-	return strings.NewReplacer("SKILL", skill, "CANARY", CanaryText, "MESSAGE", CanaryMessage).Replace(strings.Join(kept, "")), nil
+	return strings.Join(kept, ""), nil
 }
 
 // expandMacros writes a condition of a starter rule in CEL.

@@ -16,7 +16,7 @@ import (
 
 // schemas are the arguments of hosts' tools that conditions read.
 var schemas = map[string]string{
-	"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "Glob": "pattern path", "Grep": "pattern path glob", "WebFetch": "url prompt",
+	"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path", "Glob": "pattern path", "Grep": "pattern path glob", "WebFetch": "url prompt",
 	"run_shell_command": "command", "read_file": "file_path absolute_path", "list_directory": "path dir_path", "glob": "pattern path", "grep_search": "pattern path",
 	"bash": "command", "view": "path", "grep": "pattern path", "read": "filePath", "list": "path", "Shell": "command",
 }
@@ -73,10 +73,15 @@ func schemaOf(tool string) json.RawMessage {
 // judge returns what the rules do with a call in a skill that is not auto-approved.
 func (b *book) judge(skill, tool, arguments string) string {
 	b.t.Helper()
+	return b.judgeAgent("laptop", skill, tool, arguments)
+}
+
+func (b *book) judgeAgent(agent, skill, tool, arguments string) string {
+	b.t.Helper()
 	schema := rule.Schema{JSON: schemaOf(tool)}
 	schema.Pin = sha256.Sum256(schema.JSON)
-	in := &condition.Input{Arguments: json.RawMessage(arguments), Agent: "laptop", Skill: skill, Tool: tool, Now: time.Unix(0, 0)}
-	subject := rule.Subject{Agent: "laptop", Skill: skill, Tool: tool}
+	in := &condition.Input{Arguments: json.RawMessage(arguments), Agent: agent, Skill: skill, Tool: tool, Now: time.Unix(0, 0)}
+	subject := rule.Subject{Agent: agent, Skill: skill, Tool: tool}
 	prepared := b.Prepare(b.t.Context(), b.Find(subject), schema)
 	memory := rule.NewHistory(nil).Remember(b.t.Context(), prepared, in, &rule.Call{Subject: subject, Arguments: in.Arguments, At: in.Now})
 	settings := approval.Judge(approval.Facts{Known: true, Accepted: true, EverSeen: true})
@@ -118,6 +123,12 @@ func TestStarterRules(t *testing.T) {
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.ENV.local"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/tls/server.key"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.git/config"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.env/"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.env/."}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/.env/x/.."}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/tls/server.key/x/.."}`, park},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src/app/.env/"}`, park},
+		{guard.Gemini, "read_file", `{"file_path":"/src/app/.env/x/.."}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/environment.md"}`, allow},
 		{guard.ClaudeCode, "Glob", `{"pattern":"**/*.{ts,tsx}","path":"/src/app"}`, allow},
 		{guard.ClaudeCode, "Glob", `{"pattern":"src/[a-c]*/**","path":"/src/app/x"}`, allow},
@@ -157,7 +168,7 @@ func TestStarterRules(t *testing.T) {
 		{guard.Cursor, "Shell", `{"command":"holdpoint guard canary"}`, deny},
 		{guard.Cursor, "Shell", `{"command":"ls"}`, park},
 	} {
-		text, err := guard.StarterRules(c.host, "laptop-tools", []string{"/src/app", "/src/lib"})
+		text, err := guard.StarterRules(c.host, "laptop", "laptop-tools", []string{"/src/app", "/src/lib"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,29 +182,61 @@ func TestStarterRules(t *testing.T) {
 func TestStarterRulesProjects(t *testing.T) {
 	t.Parallel()
 	for _, host := range guard.Hosts() {
-		text, err := guard.StarterRules(host, "x", nil)
+		text, err := guard.StarterRules(host, "laptop", "x", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		readBook(t, text)
 	}
-	text, err := guard.StarterRules(guard.ClaudeCode, "x", nil)
+	text, err := guard.StarterRules(guard.ClaudeCode, "laptop", "x", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := readBook(t, text).judge("x", "Read", `{"file_path":"/src/a"}`); got != "park" {
 		t.Errorf("without a project a file is %s", got)
 	}
-	text, err = guard.StarterRules(guard.ClaudeCode, "x", []string{`/src/it's "a" | $x`})
+	text, err = guard.StarterRules(guard.ClaudeCode, "laptop", "x", []string{`/src/it's "a" | $x`})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := readBook(t, text).judge("x", "Read", `{"file_path":"/src/it's \"a\" | $x/b"}`); got != "allow" {
 		t.Errorf("a file of a project with quotes is %s", got)
 	}
+	text, err = guard.StarterRules(guard.ClaudeCode, "laptop", "x", []string{"/home/me/SKILL/CANARY/MESSAGE"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readBook(t, text).judge("x", "Read", `{"file_path":"/home/me/SKILL/CANARY/MESSAGE/a"}`); got != "allow" {
+		t.Errorf("a file of a project with the words of the template is %s", got)
+	}
 	for _, wrong := range []string{"/", "src", "/src/../etc", ""} {
-		if text, err := guard.StarterRules(guard.ClaudeCode, "x", []string{wrong}); err == nil {
+		if text, err := guard.StarterRules(guard.ClaudeCode, "laptop", "x", []string{wrong}); err == nil {
 			t.Errorf("project %q is taken:\n%s", wrong, text)
+		}
+	}
+}
+
+// Rules are about the agent whose machine they were made on. The folders and permissions of another machine differ.
+func TestRulesAreOfOneAgent(t *testing.T) {
+	t.Parallel()
+	text, err := guard.StarterRules(guard.ClaudeCode, "laptop", "cc", []string{"/src/app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported, _ := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {"allow": ["Read(./**)"]}}`)
+	for name, b := range map[string]*book{"starter": readBook(t, text), "imported": imported} {
+		for agent, want := range map[string]string{"laptop": "allow", "desktop": "park"} {
+			if got := b.judgeAgent(agent, "cc", "Read", `{"file_path":"/src/app/a.go"}`); got != want {
+				t.Errorf("%s rules: a file is %s for %s, want %s", name, got, agent, want)
+			}
+		}
+	}
+	if !strings.Contains(text, "name: guard-laptop-cc-read") || !strings.HasPrefix(imported.Rules[0].Name, "import-laptop-allow-read") {
+		t.Errorf("names: %s\n%s", imported.Rules[0].Name, text)
+	}
+	for _, agent := range []string{"", "a b", strings.Repeat("a", 90)} {
+		if _, err := guard.StarterRules(guard.ClaudeCode, agent, "cc", nil); err == nil {
+			t.Errorf("agent %q is taken", agent)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func (c *checker) compare(path string, present []map[string]any, name string, wa
 	others := 0
 	for _, hook := range present {
 		command, _ := hook[name].(string)
-		if !isOurs(c.Host, command) {
+		if !isOurCommand(c.Host, command) {
 			others++
 			continue
 		}
@@ -249,8 +249,16 @@ func (c *checker) checkClaudeCode() {
 		for _, problem := range file.checkClaudeCode() {
 			c.reportf(path == own || isManaged, path, "%s: one invalid value turns off all hooks of a user's file, and a managed file with one stops Claude Code from starting", problem)
 		}
-		if only, _ := file.flag("allowManagedHooksOnly"); only && isManaged && !c.Managed {
-			c.reportf(true, path, "allowManagedHooksOnly turns off the hooks of users: install the guard as root")
+		only, found := file.flag(managedOnlySetting)
+		if found && !only && isManaged && c.Managed && path != own {
+			c.reportf(true, path, "%s must be true: a hook of a user could change arguments after Holdpoint saw them", managedOnlySetting)
+		}
+		if only && isManaged && !c.Managed {
+			advice, isHeld := "install the guard as root", file.hasClaudeCodeGuard()
+			if isHeld {
+				advice = "the machine's guard counts, so remove this one"
+			}
+			c.reportf(!isHeld, path, "%s turns off the hooks of users: %s", managedOnlySetting, advice)
 		}
 	}
 	if c.Managed {
@@ -262,6 +270,11 @@ func (c *checker) checkClaudeCode() {
 		if compareVersions(minimum, minimumClaudeCode) < 0 {
 			c.reportf(true, own, "%s must be at least %s: older versions run tools when a hook fails, and start without managed hooks", minimumSetting, minimumClaudeCode)
 		}
+		if only := false; file != nil {
+			if _, err := file.decode(&only, managedOnlySetting); err != nil || !only {
+				c.reportf(true, own, "%s must be true: a hook of a user could change arguments after Holdpoint saw them", managedOnlySetting)
+			}
+		}
 		return
 	}
 	for _, variable := range []string{"CLAUDE_CODE_SIMPLE", "CLAUDE_CONFIG_DIR"} {
@@ -272,6 +285,14 @@ func (c *checker) checkClaudeCode() {
 	c.reportf(false, "", "claude --settings, --setting-sources, --bare and --safe-mode start it without this hook, and the agent can change the file while it runs")
 }
 
+// hasClaudeCodeGuard reports whether a file has a hook of Holdpoint before tools.
+func (f *jsonFile) hasClaudeCodeGuard() bool {
+	hooks := (&Guard{Host: ClaudeCode}).hostHooks()
+	var list []json.RawMessage
+	_, err := f.decode(&list, "hooks", hooks.entries[0].event)
+	return err == nil && slices.ContainsFunc(list, hooks.isOurElement(ClaudeCode))
+}
+
 // checkClaudeCode returns what is invalid among the settings whose form is known.
 func (f *jsonFile) checkClaudeCode() []string {
 	var problems []string
@@ -280,7 +301,7 @@ func (f *jsonFile) checkClaudeCode() []string {
 			problems = append(problems, strings.Join(path, ".")+" must be "+expected)
 		}
 	}
-	for _, name := range []string{"disableAllHooks", "allowManagedHooksOnly", "allowManagedPermissionRulesOnly", "includeCoAuthoredBy", "enableAllProjectMcpServers"} {
+	for _, name := range []string{"disableAllHooks", managedOnlySetting, "allowManagedPermissionRulesOnly", "includeCoAuthoredBy", "enableAllProjectMcpServers"} {
 		check(new(bool), "true or false", name)
 	}
 	for _, name := range []string{"model", "apiKeyHelper", minimumSetting} {
@@ -359,7 +380,7 @@ func (c *checker) checkCodex() {
 		if values, err := readTOML(required); err == nil && values["allow_managed_hooks_only"] == true {
 			managed := slices.ContainsFunc(findTOMLHooks(values, "PreToolUse"), func(hook map[string]any) bool {
 				command, _ := hook["command"].(string)
-				return isOurs(Codex, command)
+				return isOurCommand(Codex, command)
 			})
 			advice := "install the guard as root"
 			if managed {
@@ -396,7 +417,7 @@ func (c *checker) checkGemini() {
 				c.reportf(true, path, "%s must be a list of texts", strings.Join(name, "."))
 			}
 			for _, one := range disabled {
-				if one == "holdpoint" || isOurs(Gemini, one) {
+				if one == "holdpoint" || isOurCommand(Gemini, one) {
 					c.reportf(true, path, "%s turns the hook off", strings.Join(name, "."))
 				}
 			}
@@ -506,24 +527,6 @@ func (g *Guard) canaryMessage(folder string) map[string]any {
 		"session_id": "guard", "cwd": folder, "hook_event_name": event, "tool_name": tool, "tool_input": arguments, "tool_use_id": "guard",
 		"transcript_path": "", "permission_mode": "default",
 	}
-}
-
-// Files returns every file that the host reads and that can take the guard away, for a watcher.
-func (g *Guard) Files(m *Machine) []string {
-	files := []string{m.File(g.Host, g.Managed), recordFile(m, g.Host, g.Managed), g.KeyFile, g.Program}
-	switch g.Host {
-	case ClaudeCode:
-		more, _ := filepath.Glob(m.managedDropIns())
-		files = append(files, more...)
-		files = append(files, m.File(ClaudeCode, true), m.File(ClaudeCode, false), filepath.Join(m.Work, ".claude", "settings.json"), filepath.Join(m.Work, ".claude", "settings.local.json"))
-	case Codex:
-		files = append(files, m.File(Codex, true), m.File(Codex, false))
-	case Gemini:
-		files = append(files, m.File(Gemini, true), m.File(Gemini, false), filepath.Join(m.Work, ".gemini", "settings.json"), m.policyFile())
-	case Copilot, OpenCode, Cursor:
-	}
-	slices.Sort(files)
-	return slices.Compact(files)
 }
 
 // isSame reports whether two values are the same JSON.

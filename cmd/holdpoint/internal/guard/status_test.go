@@ -73,7 +73,11 @@ func TestCheckFindsWhatTurnsHooksOff(t *testing.T) {
 		{guard.ClaudeCode, user, write(project(".claude/settings.local.json"), `{"disableAllHooks": true}`), true, "disableAllHooks turns hooks off"},
 		{guard.ClaudeCode, machine, write(project(".claude/settings.json"), `{"disableAllHooks": true}`), false, "disableAllHooks"},
 		{guard.ClaudeCode, machine, write(root("etc/claude-code/managed-settings.d/x.json"), `{"disableAllHooks": true}`), true, "disableAllHooks turns hooks off"},
+		{guard.ClaudeCode, machine, write(root("etc/claude-code/managed-settings.d/x.json"), `{"allowManagedHooksOnly": false}`), true, "x.json: allowManagedHooksOnly must be true"},
 		{guard.ClaudeCode, user, write(root("etc/claude-code/managed-settings.json"), `{"allowManagedHooksOnly": true}`), true, "install the guard as root"},
+		{guard.ClaudeCode, user, func(w *world, _ string) { w.install(w.guard(guard.ClaudeCode, true)) }, false, "the machine's guard counts, so remove this one"},
+		{guard.ClaudeCode, machine, replace("\"allowManagedHooksOnly\": true", "\"allowManagedHooksOnly\": false"), true, "allowManagedHooksOnly must be true"},
+		{guard.ClaudeCode, machine, replace("\"allowManagedHooksOnly\": true", "\"model\": \"x\""), true, "allowManagedHooksOnly must be true"},
 		{guard.ClaudeCode, machine, replace("2.1.295", "2.1.200"), true, "requiredMinimumVersion must be at least 2.1.295"},
 		{guard.ClaudeCode, user, setenv("CLAUDE_CODE_SIMPLE", "1"), true, "CLAUDE_CODE_SIMPLE is set"},
 		{guard.Codex, machine, replace("allow_managed_hooks_only = true", "allow_managed_hooks_only = false"), true, "allow_managed_hooks_only must be true"},
@@ -122,9 +126,15 @@ func TestCheckKeyAndProgram(t *testing.T) {
 	w.install(g)
 	w.must(os.Chmod(g.KeyFile, 0o644))
 	w.must(os.Chmod(w.program, 0o777))
+	w.must(os.Chmod(filepath.Dir(w.program), 0o777))
 	findings := g.Check(w.Machine)
 	wantFinding(t, findings, true, "must be readable by its owner only, and has mode 0644")
-	wantFinding(t, findings, true, "must belong to root and be writable by root alone")
+	wantFinding(t, findings, true, "must belong to root and be writable by root alone, because it decides")
+	wantFinding(t, findings, true, "its folder "+filepath.Dir(w.program)+" must belong to root and be writable by root alone")
+	link := filepath.Join(w.Work, "link")
+	w.must(os.Symlink("/bin/sh", link))
+	g.Program = link
+	wantFinding(t, g.Check(w.Machine), true, "must be a path without links, such as /")
 	w.must(os.Remove(g.KeyFile))
 	wantFinding(t, g.Check(w.Machine), true, "every call is refused")
 }
