@@ -32,7 +32,7 @@ func (im *Importer) Codex(file string, text []byte) error {
 			if decision, given := arguments["decision"]; given && decision != "allow" {
 				effect = rule.Park
 			}
-			im.leaveOut(source, effect, codexTools, "only prefix_rule can be said")
+			im.leaveOutf(source, effect, codexTools, "only prefix_rule can be said")
 			continue
 		}
 		im.importPrefixRule(source, arguments)
@@ -51,7 +51,7 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 	}
 	pattern, _ := arguments["pattern"].([]any)
 	if len(pattern) == 0 {
-		im.leaveOut(source, effect, codexTools, "pattern must be a list of words")
+		im.leaveOutf(source, effect, codexTools, "pattern must be a list of words")
 		return
 	}
 	commands := [][]string{nil}
@@ -64,13 +64,13 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 			for _, one := range element {
 				word, ok := one.(string)
 				if !ok {
-					im.leaveOut(source, effect, codexTools, "pattern must be words, or lists of words")
+					im.leaveOutf(source, effect, codexTools, "pattern must be words, or lists of words")
 					return
 				}
 				words = append(words, word)
 			}
 		default:
-			im.leaveOut(source, effect, codexTools, "pattern must be words, or lists of words")
+			im.leaveOutf(source, effect, codexTools, "pattern must be words, or lists of words")
 			return
 		}
 		var longer [][]string
@@ -80,7 +80,7 @@ func (im *Importer) importPrefixRule(source string, arguments map[string]any) {
 			}
 		}
 		if commands = longer; len(commands) > 100 {
-			im.leaveOut(source, effect, codexTools, "must stand for at most 100 commands")
+			im.leaveOutf(source, effect, codexTools, "must stand for at most 100 commands")
 			return
 		}
 	}

@@ -68,8 +68,8 @@ func (im *Importer) notef(source, format string, args ...any) {
 	im.result.Notes = append(im.result.Notes, source+": "+fmt.Sprintf(format, args...))
 }
 
-// leaveOut leaves out an allow that cannot be said. A refusal stays: all calls of its tools wait, because broader permissions may allow them.
-func (im *Importer) leaveOut(source string, effect rule.Effect, tools []string, format string, args ...any) {
+// leaveOutf leaves out an allow that cannot be said. A refusal stays: all calls of its tools wait, because broader permissions may allow them.
+func (im *Importer) leaveOutf(source string, effect rule.Effect, tools []string, format string, args ...any) {
 	problem := fmt.Sprintf(format, args...)
 	if effect == rule.Allow {
 		im.notef(source, "left out: %s", problem)
@@ -137,7 +137,7 @@ func (im *Importer) importPermission(file string, effect rule.Effect, text strin
 	parts := permissionForm.FindStringSubmatch(text)
 	if parts == nil {
 		name, _, _ := strings.Cut(text, "(")
-		im.leaveOut(source, effect, toolsOf(cmp.Or(strings.TrimSpace(name), "*")), "must be a tool, or a tool and a pattern in parentheses")
+		im.leaveOutf(source, effect, toolsOf(cmp.Or(strings.TrimSpace(name), "*")), "must be a tool, or a tool and a pattern in parentheses")
 		return
 	}
 	tool, pattern := parts[1], parts[2]
@@ -146,7 +146,7 @@ func (im *Importer) importPermission(file string, effect rule.Effect, text strin
 	switch {
 	case strings.HasPrefix(tool, "mcp__"):
 		if strings.Contains(text, "(") {
-			im.leaveOut(source, effect, toolsOf(tool), "the pattern of a tool of MCP is not known")
+			im.leaveOutf(source, effect, toolsOf(tool), "the pattern of a tool of MCP is not known")
 			return
 		}
 		im.add(source, effect, toolsOf(tool), "")
@@ -155,7 +155,7 @@ func (im *Importer) importPermission(file string, effect rule.Effect, text strin
 	case tool == "Bash" && !bare:
 		im.importCommand(source, effect, pattern)
 	case strings.Contains(tool, "*"):
-		im.leaveOut(source, effect, toolsOf(tool), "must be the name of one tool")
+		im.leaveOutf(source, effect, toolsOf(tool), "must be the name of one tool")
 	case bare && isEdit && effect == rule.Allow:
 		im.notef(source, "left out: it would allow edits of every file. Name folders, such as Edit(./src/**)")
 	case bare && tool == "Read" && effect == rule.Allow:
@@ -167,7 +167,7 @@ func (im *Importer) importPermission(file string, effect rule.Effect, text strin
 	case tool == "WebFetch" && strings.HasPrefix(pattern, "domain:"):
 		im.importDomain(source, effect, strings.ToLower(strings.TrimPrefix(pattern, "domain:")))
 	default:
-		im.leaveOut(source, effect, toolsOf(tool), "the pattern cannot be said as a condition")
+		im.leaveOutf(source, effect, toolsOf(tool), "the pattern cannot be said as a condition")
 	}
 }
 
@@ -199,7 +199,7 @@ var domainForm = regexp.MustCompile(`^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*$`)
 
 func (im *Importer) importDomain(source string, effect rule.Effect, name string) {
 	if !domainForm.MatchString(name) {
-		im.leaveOut(source, effect, []string{"WebFetch"}, "must be a domain, or *. and a domain")
+		im.leaveOutf(source, effect, []string{"WebFetch"}, "must be a domain, or *. and a domain")
 		return
 	}
 	when := "domain(args.url) == " + quoteCEL(name)
@@ -311,35 +311,33 @@ func (im *Importer) importPath(source, file string, effect rule.Effect, tool, pa
 	if tool == "Read" {
 		tools = []string{"Read"}
 	}
-	leaveOut := func(problem string) {
+	leave := func(problem string) {
 		all := toolsOf(tool)
 		if tool == "Read" {
 			all = []string{"Read", "Grep"} // a search reads files too
 		}
 		im.refusesPaths = im.refusesPaths || effect != rule.Allow
-		im.leaveOut(source, effect, all, "%s", problem)
+		im.leaveOutf(source, effect, all, "%s", problem)
 	}
 	var bases []string
-	anywhere := false
-	rest := pattern
-	folder := path.Dir(file)
+	rest, folder, anywhere := pattern, path.Dir(file), false
 	switch {
 	case strings.HasPrefix(pattern, "!"):
-		leaveOut("exceptions cannot be said")
+		leave("exceptions cannot be said")
 		return
 	case strings.HasPrefix(pattern, "//"):
 		bases, rest = []string{""}, pattern[1:]
 	case strings.HasPrefix(pattern, "~/"):
 		bases, rest = []string{im.Home}, pattern[1:]
 	case strings.HasPrefix(pattern, "~"):
-		leaveOut("the home folder must be written as ~/")
+		leave("the home folder must be written as ~/")
 		return
 	case strings.HasPrefix(pattern, "/") && path.Base(folder) != ".claude":
-		leaveOut("a path with one slash is relative to the folder of .claude, and this file is in none. Write // for an absolute path")
+		leave("a path with one slash is relative to the folder of .claude, and this file is in none. Write // for an absolute path")
 		return
 	case strings.HasPrefix(pattern, "/") && folder == path.Join(im.Home, ".claude"): // of a user's file, Claude Code's versions differ
 		if effect == rule.Allow {
-			leaveOut("a path with one slash is relative, to folders that differ between versions. Write // for an absolute path")
+			leave("a path with one slash is relative, to folders that differ between versions. Write // for an absolute path")
 			return
 		}
 		bases = append(slices.Clone(im.Projects), folder)
@@ -352,13 +350,13 @@ func (im *Importer) importPath(source, file string, effect rule.Effect, tool, pa
 		anywhere = effect != rule.Allow || !strings.Contains(strings.TrimSuffix(pattern, "/"), "/") // a slash in the middle binds it to the folder
 	}
 	if strings.Contains(rest, "..") || strings.ContainsAny(rest, `\{}[]"`) {
-		leaveOut("must have no .., braces, brackets and escapes")
+		leave("must have no .., braces, brackets and escapes")
 		return
 	}
 	expression := globExpression(strings.Trim(rest, "/"))
 	switch {
 	case expression == "":
-		leaveOut("must name files")
+		leave("must name files")
 	case effect == rule.Allow:
 		im.allowPath(source, tools, bases, expression, anywhere, tool != "Read")
 	default:
