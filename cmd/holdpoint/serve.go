@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -51,7 +53,11 @@ directory. Any number of servers run on one database; they need the same encrypt
 				}
 			}
 			s, err := openServer(ctx, settings, e.Version, log)
-			if err != nil {
+			switch {
+			case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+				log.Info("stopped while it started")
+				return nil
+			case err != nil:
 				return err
 			}
 			log.Info("serving", "addr", s.listener.Addr().String(), "public_url", s.settings.PublicURL,
