@@ -161,10 +161,7 @@ func cursorTools() []nativeTool {
 	}
 }
 
-// Names returns the names of the hosts whose tools Holdpoint knows.
-func Names() []string { return tool.Hosts() }
-
-// Tools returns the definitions of a host's own tools. A name that is not one of [Names] has none.
+// Tools returns the definitions of a host's own tools. A name that is not one of [tool.Hosts] has none.
 func Tools(name string) []tool.Definition { return definitions()[name] }
 
 var definitions = sync.OnceValue(func() map[string][]tool.Definition { //nolint:gochecknoglobals // a constant

@@ -348,7 +348,7 @@ func findProjects(m *guard.Machine, given []string) ([]string, error) {
 	return projects, nil
 }
 
-// setUpServer creates what is missing on the server, and returns the agent's key: the given one, or a new one. Rules that exist stay as they are.
+// setUpServer creates the missing skill, agent, key and rules on the server, and returns the agent's key: the given one, or a new one. Rules that exist stay as they are.
 func (e *Env) setUpServer(ctx context.Context, g *guard.Guard, rules string, o *guardOptions, key string, needsKey bool) (string, error) {
 	api, err := e.newClient(e.token)
 	if err != nil {
@@ -849,7 +849,7 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 	if o.interval < 100*time.Millisecond || o.interval > time.Hour {
 		return misusef("--interval %s: must be between 100ms and 1h", o.interval)
 	}
-	known := map[string]string{} // what is broken, by file
+	known := map[string]string{} // the problems of each file
 	ticker := time.NewTicker(o.interval)
 	defer ticker.Stop()
 	for {

@@ -435,7 +435,7 @@ func isAway(err error) bool {
 	return isNetwork || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// giveUp refuses a call for which there is no more time, or nobody is left to answer.
+// giveUp refuses a call whose time is up or whose caller has left.
 func (h *hookCaller) giveUp(ctx context.Context, err error) verdict {
 	if h.parked.ID == "" {
 		if err == nil || ctx.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waitForReader waits until the process that reads the output is gone, and reports whether it is. The pipe or socket tells it, whatever
-// shells there are between the host and this command. It returns false when ctx ends, and for an output that is a file.
+// waitForReader waits until the process that reads the output ends, and reports whether it did. It watches the pipe or socket, so shells
+// between the host and this command do not matter. It returns false when ctx ends, and for an output that is a file.
 func waitForReader(ctx context.Context, output io.Writer) bool {
 	file, ok := output.(*os.File)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 // have allowed.
 type Imported struct {
 	Rules []ImportedRule
-	// Notes name what was left out, and why.
+	// Notes name the permissions that were left out, with the reason.
 	Notes []string
 }
 

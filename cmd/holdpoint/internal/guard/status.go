@@ -293,7 +293,7 @@ func (f *jsonFile) hasClaudeCodeGuard() bool {
 	return err == nil && slices.ContainsFunc(list, hooks.isOurElement(ClaudeCode))
 }
 
-// checkClaudeCode returns what is invalid among the settings whose form is known.
+// checkClaudeCode returns the problems of those settings whose form is known.
 func (f *jsonFile) checkClaudeCode() []string {
 	var problems []string
 	check := func(v any, expected string, path ...string) {

@@ -33,7 +33,7 @@ type File struct {
 	Text []byte
 }
 
-// Manifest is what one or more files declare.
+// Manifest has the declarations of one or more files.
 type Manifest struct {
 	// Spec is the files as JSON. For holdpoint.yaml it is the spec of the API's apply. It lacks the values that have an error.
 	Spec json.RawMessage
