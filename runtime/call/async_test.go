@@ -13,8 +13,7 @@ import (
 func TestAsyncOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, async := range []bool{false, true} {
-		w := newWorld(t)
-		w.calls.AsyncOutcomes = async
+		w := newWorld(t, func(_ *world, c *call.Config) { c.AsyncOutcomes = async })
 		_, err := w.db.Pool().Exec(t.Context(), `CREATE TABLE commits (call_id uuid, mode text);
 			CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql AS
 				$$ BEGIN INSERT INTO commits VALUES (NEW.id, current_setting('synchronous_commit')); RETURN NEW; END $$;

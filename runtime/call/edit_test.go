@@ -194,18 +194,19 @@ func TestWaiterFollowsTheDeadline(t *testing.T) {
 
 func TestNobodyMayDecide(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	var mu sync.Mutex
 	var told []call.AttentionKind
-	w.calls.ListDeciders = func(context.Context, *approval.Approval) ([]uuid.UUID, error) { return nil, nil }
-	w.calls.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, a := range list {
-			told = append(told, a.Kind)
+	w := newWorld(t, func(_ *world, c *call.Config) {
+		c.ListDeciders = func(context.Context, *approval.Approval) ([]uuid.UUID, error) { return nil, nil }
+		c.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, a := range list {
+				told = append(told, a.Kind)
+			}
+			return nil
 		}
-		return nil
-	}
+	})
 	ticket := w.submit("files__write", `{"n":1}`)
 	if !ticket.Alone || ticket.Status != call.Parked {
 		t.Errorf("ticket %+v", ticket)
@@ -242,7 +243,7 @@ func TestSecondTeamIsAsked(t *testing.T) {
 	if len(mine) != 0 {
 		t.Error("the second team was asked immediately")
 	}
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 		check(t, err)
 		if waiting.Approval.EscalatedAt != nil {

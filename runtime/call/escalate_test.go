@@ -74,10 +74,9 @@ func (w *world) waitForSteps(id uuid.UUID, n int) approval.Approval {
 // TestStepsOfAnEscalation: each step is taken once, also if several jobs of two processes come at the same time.
 func TestStepsOfAnEscalation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	var told escalation
-	w.calls.Attend = told.attend
-	w.start().Attend = told.attend
+	w := newWorld(t, func(_ *world, c *call.Config) { c.Attend = told.attend })
+	w.start()
 	ann, blocked := uuid.New(), uuid.New()
 	w.db.Exec(`INSERT INTO people (id, issuer, subject, name, email, blocked_at) VALUES ($1, 'i', 'ann', 'Ann', 'Ann@example.com', NULL), ($2, 'i', 'x', 'ann@example.com', NULL, now())`, ann, blocked)
 	w.escalateIn(agent.EscalationStep{After: "10m", Teams: []string{"duty"}}, agent.EscalationStep{After: "50%", Teams: []string{"leads", "duty"}, People: []string{"ann@example.com", "nobody"}})
@@ -126,9 +125,8 @@ func TestStepsOfAnEscalation(t *testing.T) {
 // TestEscalationFollowsTheDeadline: an extension moves later steps, and people who are asked again get all steps again.
 func TestEscalationFollowsTheDeadline(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	var told escalation
-	w.calls.Attend = told.attend
+	w := newWorld(t, func(_ *world, c *call.Config) { c.Attend = told.attend })
 	w.escalateIn(agent.EscalationStep{After: "50%", Teams: []string{"duty"}})
 	id := w.submit("files__write", `{"n":2}`).ID
 	w.db.MoveClock("20 minutes")

@@ -106,13 +106,20 @@ type world struct {
 	reviewer  uuid.UUID
 	traces    *telemetry.Tracer // nil if there is none
 	timeline  atomic.Uint32     // of the database, as the services see it
+	configure []configuration
 }
 
-func newWorld(t testing.TB) *world { return newTracedWorld(t, nil) }
+// configuration changes the configuration of each call service. A running service reads its fields, so a test must not change them.
+type configuration func(w *world, c *call.Config)
 
-func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
+func newWorld(t testing.TB, configure ...configuration) *world {
 	t.Helper()
-	w := &world{t: t, db: worldtest.NewDB(t), source: &fakeSource{}, reviewer: uuid.New(), traces: traces}
+	return newTracedWorld(t, nil, configure...)
+}
+
+func newTracedWorld(t testing.TB, traces *telemetry.Tracer, configure ...configuration) *world {
+	t.Helper()
+	w := &world{t: t, db: worldtest.NewDB(t), source: &fakeSource{}, reviewer: uuid.New(), traces: traces, configure: configure}
 	w.source.Offer(writeTool, echoTool)
 	r := runtimetest.NewRegistry(t, runtimetest.Config{
 		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: w.source, tool.Gate: host.Source{}},
@@ -153,10 +160,14 @@ func (w *world) start() *call.Service {
 func (w *world) startOn(db *postgres.DB, restored bool) *call.Service {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	calls, err := call.New(call.Config{
+	c := call.Config{
 		Pool: db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files, Traces: w.traces,
 		Restored: restored, Timeline: func() postgres.Timeline { return postgres.Timeline(w.timeline.Load()) },
-	})
+	}
+	for _, change := range w.configure {
+		change(w, &c)
+	}
+	calls, err := call.New(c)
 	check(w.t, err)
 	own := w.db.At(db)
 	client := own.NewQueue(log, calls.Instance, map[string]int{river.QueueDefault: 5, call.ExecuteQueue: 20}, calls)

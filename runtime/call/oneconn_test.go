@@ -40,7 +40,7 @@ func (w *world) leaveOne() {
 			c.Release()
 		}
 	})
-	late := time.AfterFunc(time.Minute, func() {
+	late := time.AfterFunc(patience, func() {
 		w.t.Error("a goroutine holds a connection and waits for a second one")
 		release()
 	})
@@ -53,12 +53,13 @@ func (w *world) leaveOne() {
 // Transactions that each wait for a second connection would deadlock under load.
 func TestTransactionsTakeOneConnection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.calls.Attend = func(context.Context, pgx.Tx, []call.Attention) error { return nil }
-	w.calls.ListDeciders = func(ctx context.Context, _ *approval.Approval) ([]uuid.UUID, error) { // reads from the database, as a role does that is not cached
-		_, err := w.db.Pool().Exec(ctx, `SELECT 1`)
-		return []uuid.UUID{w.reviewer}, err
-	}
+	w := newWorld(t, func(w *world, c *call.Config) {
+		c.Attend = func(context.Context, pgx.Tx, []call.Attention) error { return nil }
+		c.ListDeciders = func(ctx context.Context, _ *approval.Approval) ([]uuid.UUID, error) { // reads from the database, as a role does that is not cached
+			_, err := w.db.Pool().Exec(ctx, `SELECT 1`)
+			return []uuid.UUID{w.reviewer}, err
+		}
+	})
 	found, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
 	team, second := "payments", "duty"
@@ -80,7 +81,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	w.db.MoveClock("61 seconds") // more than half of the two minutes
 	_, err = w.db.Pool().Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'call_escalation'`)
 	check(t, err)
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		a, err := w.calls.GetApproval(t.Context(), waiting.ID)
 		check(t, err)
 		if a.Approval.EscalatedAt != nil {

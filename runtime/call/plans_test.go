@@ -282,16 +282,17 @@ func TestPlanOfALimitedReviewer(t *testing.T) {
 // TestPlanNotices: reviewers are notified of a plan, with the team of its skill, and of its end.
 func TestPlanNotices(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.registerSkills(time.Hour)
 	var told []string
-	w.calls.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
-		for i := range list {
-			a := &list[i]
-			told = append(told, fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Approval.CallID, a.Agent, a.Skill, strings.Join(a.Asked.Teams, ",")))
+	w := newWorld(t, func(_ *world, c *call.Config) {
+		c.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
+			for i := range list {
+				a := &list[i]
+				told = append(told, fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Approval.CallID, a.Agent, a.Skill, strings.Join(a.Asked.Teams, ",")))
+			}
+			return nil
 		}
-		return nil
-	}
+	})
+	w.registerSkills(time.Hour)
 	files, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), files.ID, agent.SkillPatch{Team: new("finance")})

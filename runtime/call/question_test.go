@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +136,47 @@ func TestRefusedQuestion(t *testing.T) {
 	check(t, err)
 	if !strings.Contains(string(c.Result), "the client answered with an error") {
 		t.Errorf("%s", c.Result)
+	}
+}
+
+// A notification may bring progress after later progress was delivered within the process.
+func TestLateProgressIsDropped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	finish := make(chan struct{})
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
+		<-finish
+		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	})
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.newSubmission("open__write", `{"n":1}`)))
+	check(t, err)
+	notify := func(number int) {
+		w.calls.HandleEvent(fmt.Sprintf(`{"call":%q,"kind":"progress","params":{"progress":%d},"number":%[2]d}`, ticket.ID, number))
+	}
+	var told []int64
+	go func() { // until the listener is there
+		for {
+			notify(2)
+			select {
+			case <-finish:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	_, err = w.calls.Wait(t.Context(), ticket.ID, call.Listener{Event: func(e call.Event) {
+		told = append(told, e.Number)
+		switch e.Number {
+		case 2:
+			notify(1)
+			notify(3)
+		case 3:
+			close(finish)
+		}
+	}})
+	check(t, err)
+	if !slices.Equal(told, []int64{2, 3}) {
+		t.Errorf("progress %v arrived, want 2 and 3", told)
 	}
 }
 

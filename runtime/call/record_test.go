@@ -50,9 +50,8 @@ func (o *published) linesOf(id uuid.UUID) []string {
 // TestEveryPathIsTold: each transition publishes its event once, in its transaction.
 func TestEveryPathIsTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	heard := &published{lines: map[uuid.UUID][]string{}}
-	w.calls.Publish = heard.publish
+	w := newWorld(t, func(_ *world, c *call.Config) { c.Publish = heard.publish })
 	want := map[uuid.UUID][]string{}
 	expect := func(ticket call.Ticket, lines ...string) uuid.UUID {
 		want[ticket.ID] = lines

@@ -32,6 +32,8 @@ type Event struct {
 	CallID uuid.UUID       `json:"call"`
 	Kind   EventKind       `json:"kind"`
 	Params json.RawMessage `json:"params,omitempty"`
+	// Number counts the events of a call's request. Zero is an event of an older version.
+	Number int64 `json:"number,omitempty"`
 }
 
 const (
@@ -48,8 +50,9 @@ type relay struct {
 	cancel chan struct{}
 	once   sync.Once
 
-	mu   sync.Mutex
-	last time.Time // when an event was sent to other processes
+	mu     sync.Mutex
+	last   time.Time // when an event was sent to other processes
+	number int64     // of the last event
 }
 
 // openRelay returns the caller for the request to a call's server. The caller of openRelay calls done after the answer.
@@ -87,11 +90,18 @@ func (s *Service) cancelRelay(id uuid.UUID) bool {
 
 // publishEvent passes an event to the listeners of this process, or, at a limited rate, to other processes.
 func (r *relay) publishEvent(kind EventKind, params json.RawMessage) {
-	e := Event{r.c.ID, kind, params}
+	e := Event{CallID: r.c.ID, Kind: kind, Params: params, Number: r.countEvent()}
 	if r.s.hub.publish(e) || !r.mayNotify(kind) {
 		return
 	}
 	r.s.background.Go(func() { r.s.notifyProcesses(r.s.running, e) })
+}
+
+func (r *relay) countEvent() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
+	return r.number
 }
 
 // mayNotify reports whether an event may be sent to other processes now.

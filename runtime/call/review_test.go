@@ -35,7 +35,7 @@ const (
 // waitForQuestion waits until a question of a call has a status.
 func waitForQuestion(t *testing.T, process *call.Service, id uuid.UUID, number int, status call.QuestionStatus) call.AskedQuestion {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		list, err := process.ListQuestions(t.Context(), id)
 		check(t, err)
 		if len(list) >= number && list[number-1].Status == status {

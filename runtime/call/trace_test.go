@@ -66,7 +66,7 @@ func (w traced) submitIn(ctx context.Context, name, arguments string) call.Ticke
 // waitForSpan waits for a span of a call. Spans are written after waiters are woken.
 func (w traced) waitForSpan(id uuid.UUID, name string) tracetest.SpanStub {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		check(w.t, w.traces.Flush(w.t.Context()))
 		for _, s := range w.exporter.GetSpans() {
 			if s.Name == name && readAttributes(s)["holdpoint.call.id"] == id.String() {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -45,9 +46,9 @@ func (w *world) setPolicy(change func(*policy.Spec)) {
 }
 
 // newBank is a world in which calls of the tool write need the policy of [world.setPolicy].
-func newBank(t *testing.T) (w *world, fin1, fin2, comp uuid.UUID) {
+func newBank(t *testing.T, configure ...configuration) (w *world, fin1, fin2, comp uuid.UUID) {
 	t.Helper()
-	w = newWorld(t)
+	w = newWorld(t, configure...)
 	w.setPolicy(nil)
 	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank"})
 	return w, w.addReviewer("fin1", "finance"), w.addReviewer("fin2", "finance"), w.addReviewer("comp", "compliance")
@@ -375,9 +376,8 @@ func (n *notices) take() string {
 // approves alone, until somebody has reviewed that.
 func TestPoliciesAskTheirPeople(t *testing.T) {
 	t.Parallel()
-	w, fin1, fin2, comp := newBank(t)
 	var told notices
-	w.calls.Attend = told.attend
+	w, fin1, fin2, comp := newBank(t, func(_ *world, c *call.Config) { c.Attend = told.attend })
 	want := func(what, text string) {
 		t.Helper()
 		if got := told.take(); got != text {
@@ -415,12 +415,15 @@ func TestPoliciesAskTheirPeople(t *testing.T) {
 // TestPoliciesThatNobodyCanMeet: a call whose policy the present reviewers cannot meet is announced with the line that lacks people.
 func TestPoliciesThatNobodyCanMeet(t *testing.T) {
 	t.Parallel()
-	w, fin1, fin2, comp := newBank(t)
-	cfo := w.addReviewer("cfo")
 	var told notices
-	w.calls.Attend = told.attend
-	able := []uuid.UUID{fin1, fin2}
-	w.calls.ListDeciders = func(context.Context, *approval.Approval) ([]uuid.UUID, error) { return able, nil }
+	var able atomic.Pointer[[]uuid.UUID]
+	able.Store(&[]uuid.UUID{})
+	w, fin1, fin2, comp := newBank(t, func(_ *world, c *call.Config) {
+		c.Attend = told.attend
+		c.ListDeciders = func(context.Context, *approval.Approval) ([]uuid.UUID, error) { return *able.Load(), nil }
+	})
+	cfo := w.addReviewer("cfo")
+	able.Store(&[]uuid.UUID{fin1, fin2})
 	lacks := func(id uuid.UUID) string {
 		t.Helper()
 		waiting, err := w.calls.GetApproval(t.Context(), id)
@@ -458,12 +461,12 @@ func TestPoliciesThatNobodyCanMeet(t *testing.T) {
 		"one of finance":               {[]uuid.UUID{fin1, comp}, "1 false bank: 2 of finance, 1"},
 		"nobody":                       {nil, "1 true"},
 	} {
-		able = tc.able
+		able.Store(&tc.able)
 		if got := lacks(ticket.ID); got != tc.want {
 			t.Errorf("%s: lacks %q, want %q", what, got, tc.want)
 		}
 	}
-	able = []uuid.UUID{fin1, fin2, comp}
+	able.Store(&[]uuid.UUID{fin1, fin2, comp})
 	w.db.Exec(`INSERT INTO person_links (person_id, same_as) VALUES ($1, $2)`, comp, fin1)
 	if got := lacks(ticket.ID); got != "1 false bank: 2 of finance, 1" && got != "1 false bank: 1 of compliance, 0" {
 		t.Errorf("one person with two accounts: lacks %q", got)

@@ -200,6 +200,7 @@ type waiter struct {
 	ch     chan *Call
 	news   chan struct{} // nil: it is no listener
 	events []Event       // under the hub's lock
+	number int64         // of the last progress event, under the hub's lock
 }
 
 // maxEvents bounds the events that a listener has not taken yet.
@@ -239,8 +240,14 @@ func (h *hub) publish(e Event) (heard bool) {
 	return heard
 }
 
-// addEvent adds an event. A later progress replaces an earlier one once half of the places are used; then the oldest event is dropped.
+// addEvent adds an event. It drops progress that a notification brought after later progress: MCP clients expect it to increase. A later progress replaces an earlier one once half of the places are used; then the oldest event is dropped.
 func (w *waiter) addEvent(e Event) {
+	if e.Kind == EventProgress && e.Number > 0 {
+		if e.Number <= w.number {
+			return
+		}
+		w.number = e.Number
+	}
 	if n := len(w.events); n >= maxEvents/2 && e.Kind == EventProgress && w.events[n-1].Kind == EventProgress {
 		w.events = w.events[:n-1]
 	}
