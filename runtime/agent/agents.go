@@ -260,27 +260,31 @@ func (s *Service) DeleteAgent(ctx context.Context, by audit.Actor, id uuid.UUID)
 		if err != nil {
 			return err
 		}
-		for _, sql := range []string{
-			`UPDATE agents SET deleted_at = holdpoint_now(), updated_at = holdpoint_now(), secrets = NULL WHERE id = $1`,
-			`UPDATE agent_keys SET revoked_at = holdpoint_now() WHERE agent_id = $1 AND revoked_at IS NULL`,
-			`DELETE FROM assignments WHERE agent_id = $1`,
-		} {
-			if _, err := e.tx.Exec(ctx, sql, id); err != nil {
-				return err
-			}
-		}
-		e.recordChange(audit.AgentDeleted, id, auditData(row.Name, nil))
-		for _, f := range s.onAgentDeleted {
-			if err := f(ctx, e.tx, id); err != nil {
-				return err
-			}
-		}
-		return nil
+		return e.deleteAgent(ctx, row)
 	})
 	if err != nil {
 		return fmt.Errorf("delete agent %s: %w", id, err)
 	}
 	return nil
+}
+
+func (e *edit) deleteAgent(ctx context.Context, row *Agent) error {
+	for _, sql := range []string{
+		`UPDATE agents SET deleted_at = holdpoint_now(), updated_at = holdpoint_now(), secrets = NULL WHERE id = $1`,
+		`UPDATE agent_keys SET revoked_at = holdpoint_now() WHERE agent_id = $1 AND revoked_at IS NULL`,
+		`DELETE FROM assignments WHERE agent_id = $1`,
+	} {
+		if _, err := e.tx.Exec(ctx, sql, row.ID); err != nil {
+			return err
+		}
+	}
+	e.recordChange(audit.AgentDeleted, row.ID, auditData(row.Name, nil))
+	for _, f := range e.onAgentDeleted {
+		if err := f(ctx, e.tx, row.ID); err != nil {
+			return err
+		}
+	}
+	return e.deleteLabel(ctx, labeled{KindAgent, row.Name})
 }
 
 // completeAgent replaces the assignments, unless skills is nil, and returns the agent after all changes.

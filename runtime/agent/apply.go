@@ -19,7 +19,7 @@ import (
 )
 
 // Apply makes the registry match the spec, in one transaction, and returns the changes. Skills, agents, rules and policies that the
-// spec does not name stay as they are. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
+// spec does not name stay as they are, unless the spec prunes those with its label. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
 // changes nothing. With dryRun, nothing is stored. Under dual control, changes that loosen wait for a second operator.
 // Errors: *fault.InvalidError, with all errors of the spec.
 func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun bool) ([]Change, error) {
@@ -129,6 +129,10 @@ func (a *application) check(limits limits) {
 			checkName(at, "policies", a.spec.Policies[i].Name)
 		})
 	}
+	if a.spec.Label != "" {
+		a.checkName("label", a.spec.Label)
+	}
+	a.report.check(a.spec.Label != "" || !a.spec.Prune, "label", "is required to prune: only what was applied with it is deleted")
 	for _, part := range slices.Sorted(maps.Keys(a.stored)) {
 		a.report.check(known[part], "stored", "must be paths of secrets of the spec, such as skills[0].headers.X-Key")
 	}
@@ -183,7 +187,11 @@ func (a *application) applyTo(ctx context.Context, e *edit) ([]Change, error) {
 		}
 	}
 	list, err := a.applyRules(ctx, e, policies)
-	return append(changes, list...), err
+	if err != nil {
+		return nil, err
+	}
+	pruned, err := a.applyLabel(ctx, e, policies)
+	return slices.Concat(changes, list, pruned), err
 }
 
 func (e *edit) applySkill(ctx context.Context, r report, name string, after *skillState, stored []string) ([]Change, error) {

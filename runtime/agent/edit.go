@@ -24,6 +24,7 @@ type edit struct {
 	agents  map[uuid.UUID]bool // whose revisions are incremented
 	public  map[string]bool    // hosts whose addresses are all public, looked up before the transaction
 	faulty  map[string]bool    // names of skills that are to be applied and have an error
+	deleted []*skillRow
 	changed bool
 	// approved is the change that a second operator approved and that this edit makes; nil: none.
 	approved *dualcontrol.Change
@@ -63,6 +64,11 @@ func (s *Service) changeRegistry(ctx context.Context, by audit.Actor, dryRun boo
 	if e.changed {
 		s.Invalidate()
 		s.discovery.Invalidate()
+	}
+	for _, row := range e.deleted {
+		if source, err := s.discovery.Source(row.Transport); err == nil {
+			source.Forget(row.ID)
+		}
 	}
 	return e.waits.AsError()
 }

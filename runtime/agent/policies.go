@@ -109,19 +109,23 @@ func (s *Service) DeletePolicy(ctx context.Context, by audit.Actor, name string)
 		if err != nil {
 			return err
 		}
-		if err := policies.remove(ctx, name); err != nil {
-			return err
-		}
-		users, err := findPolicyUsers(ctx, e.tx)
-		if err == nil && len(users[name]) > 0 {
-			err = &InUseError{users[name]}
-		}
-		return err
+		return e.deletePolicy(ctx, policies, name)
 	})
 	if err != nil {
 		return fmt.Errorf("delete policy %q: %w", name, err)
 	}
 	return nil
+}
+
+func (e *edit) deletePolicy(ctx context.Context, policies *versions[policy.Spec], name string) error {
+	if err := policies.remove(ctx, name); err != nil {
+		return err
+	}
+	users, err := findPolicyUsers(ctx, e.tx)
+	if err == nil && len(users[name]) > 0 {
+		err = &InUseError{users[name]}
+	}
+	return err
 }
 
 // FindPolicyUsers returns what refers to policies, by their names.

@@ -212,42 +212,45 @@ func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID,
 
 // DeleteSkill deletes a skill, its assignments and its connections to the server. Its calls are kept. ErrNotFound.
 func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID) error {
-	var transport tool.Transport
 	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
 		row, err := readSkillRow(ctx, e.tx, `s.id = $1`, id)
 		if err != nil {
 			return err
 		}
-		transport = row.Transport
-		if err := e.touchUsers(ctx, id); err != nil {
-			return err
-		}
-		for _, sql := range []string{`DELETE FROM assignments WHERE skill_id = $1`, `DELETE FROM skill_listings WHERE skill_id = $1`} {
-			if _, err := e.tx.Exec(ctx, sql, id); err != nil {
-				return err
-			}
-		}
-		_, err = e.tx.Exec(ctx, `UPDATE skills SET deleted_at = holdpoint_now(), secrets = NULL,
-			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`, id)
-		if err != nil {
-			return err
-		}
-		if err := e.dropDocument(ctx, row.API); err != nil {
-			return err
-		}
-		e.recordChange(audit.SkillDeleted, id, auditData(row.Name, nil))
-		if s.skillDeleted == nil {
-			return nil
-		}
-		return s.skillDeleted(ctx, e.tx, id)
+		return e.deleteSkill(ctx, row)
 	})
 	if err != nil {
 		return fmt.Errorf("delete skill %s: %w", id, err)
 	}
-	if source, err := s.discovery.Source(transport); err == nil {
-		source.Forget(id)
-	}
 	return nil
+}
+
+func (e *edit) deleteSkill(ctx context.Context, row *skillRow) error {
+	id := row.ID
+	if err := e.touchUsers(ctx, id); err != nil {
+		return err
+	}
+	for _, sql := range []string{`DELETE FROM assignments WHERE skill_id = $1`, `DELETE FROM skill_listings WHERE skill_id = $1`} {
+		if _, err := e.tx.Exec(ctx, sql, id); err != nil {
+			return err
+		}
+	}
+	_, err := e.tx.Exec(ctx, `UPDATE skills SET deleted_at = holdpoint_now(), secrets = NULL,
+			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`, id)
+	if err != nil {
+		return err
+	}
+	if err := e.dropDocument(ctx, row.API); err != nil {
+		return err
+	}
+	e.recordChange(audit.SkillDeleted, id, auditData(row.Name, nil))
+	e.deleted = append(e.deleted, row)
+	if e.skillDeleted != nil {
+		if err := e.skillDeleted(ctx, e.tx, id); err != nil {
+			return err
+		}
+	}
+	return e.deleteLabel(ctx, labeled{KindSkill, row.Name})
 }
 
 func (e *edit) readSkill(ctx context.Context, id uuid.UUID) (*Skill, error) {

@@ -16,6 +16,9 @@ type Spec struct {
 	Agents   []AgentSpec   `json:"agents,omitempty" doc:"Identities that call tools."`
 	Rules    []rule.Spec   `json:"rules,omitempty" doc:"Rules that allow, park or deny calls."`
 	Policies []policy.Spec `json:"policies,omitempty" doc:"Approval policies: who has to approve a call."`
+	// Label marks what the spec declares, and Prune deletes what has the label and is not declared any more.
+	Label string `json:"label,omitempty" manifest:"-" doc:"Marks the skills, agents, rules and policies of the spec. Each has at most one label: it is an error if one has another."`
+	Prune bool   `json:"prune,omitempty" manifest:"-" doc:"Delete the skills, agents, rules and policies that were applied with the label and are not in the spec."`
 	// Stored are the paths of secrets that stay as they are, because the spec does not have their values.
 	Stored []string `json:"stored,omitempty" manifest:"-" doc:"Paths of secrets that the spec leaves out and that stay as the server has them, such as skills[0].headers.X-Key. It is an error if the server has none, or if it was given for another server or program."`
 }

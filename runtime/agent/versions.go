@@ -153,9 +153,11 @@ func (v *versions[S]) remove(ctx context.Context, name string) error {
 	if waits, err := v.propose(ctx, name, nil); err != nil || waits {
 		return err
 	}
-	_, err := v.store(ctx, name, nil)
+	if _, err := v.store(ctx, name, nil); err != nil {
+		return err
+	}
 	v.edit.recordChange(v.about.deleted, v.subject(name), auditData(name, nil))
-	return err
+	return v.edit.deleteLabel(ctx, labeled{v.about.kind, name})
 }
 
 // subject returns the id in the audit log, which follows from the name.

@@ -29,7 +29,7 @@ If a skill's "spec" is a path, the OpenAPI document there is sent. Paths are rel
 The section "server:" is ignored.`
 
 func newApplyCmd(e *Env) *cobra.Command {
-	var files []string
+	var d declaration
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
@@ -42,24 +42,28 @@ all that the agent has. Applied again it changes nothing.
 read, in order of their names. A name may be declared once. If something is wrong, all errors are shown
 with their lines, those that only the server finds included, and nothing is changed.
 
+--label marks what the files declare. With --prune, what has the label and is in no file any more is
+deleted. What was made in the dashboard, or has another label, is never deleted.
+
 ` + secretsHelp,
 		Example: `  holdpoint apply -f holdpoint.yaml --dry-run
   holdpoint apply -f holdpoint.yaml
-  holdpoint apply -f skills/ -f agents/ -f rules.yaml`,
+  holdpoint apply -f skills/ -f agents/ -f rules.yaml
+  holdpoint apply -f config/ --label platform --prune`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := e.applyFiles(ctx, api, files, dryRun)
+			reply, err := e.applyFiles(ctx, api, d, dryRun)
 			return printReply(e, reply, err, func(changes *client.List[client.Change]) error {
 				return e.showChanges(changes.Items, dryRun)
 			})
 		}),
 	}
-	bindFiles(cmd, &files)
+	d.bind(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server find all changes and errors, without making the changes")
 	return cmd
 }
 
 func newDiffCmd(e *Env) *cobra.Command {
-	var files []string
+	var d declaration
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Show how the server differs from files",
@@ -71,7 +75,7 @@ Exit codes: 0 no difference, 2 differences, 1 error. Files and secrets are read 
 		Example: `  holdpoint diff -f holdpoint.yaml
   holdpoint diff -f skills/ -f agents/ || echo "drift, or an error"`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := e.applyFiles(ctx, api, files, true)
+			reply, err := e.applyFiles(ctx, api, d, true)
 			if err != nil {
 				return err
 			}
@@ -92,7 +96,7 @@ Exit codes: 0 no difference, 2 differences, 1 error. Files and secrets are read 
 			return err
 		}),
 	}
-	bindFiles(cmd, &files)
+	d.bind(cmd)
 	return cmd
 }
 
@@ -143,22 +147,34 @@ keys if the file begins with:
 	}
 }
 
-func bindFiles(cmd *cobra.Command, files *[]string) {
-	cmd.Flags().StringArrayVarP(files, "file", "f", nil, `a file or a folder, repeatable; "-" is the standard input`)
+// declaration has the flags of the files that are applied.
+type declaration struct {
+	files []string
+	label string
+	prune bool
+}
+
+func (d *declaration) bind(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&d.files, "file", "f", nil, `a file or a folder, repeatable; "-" is the standard input`)
+	cmd.Flags().StringVar(&d.label, "label", "", "mark what the files declare with this name")
+	cmd.Flags().BoolVar(&d.prune, "prune", false, "delete what has the label and is in no file any more")
 }
 
 // applyFiles sends the spec of files to the server. Its error has all errors of the files, also those that only the server finds.
-func (e *Env) applyFiles(ctx context.Context, api *client.Client, names []string, dryRun bool) (client.Reply[client.List[client.Change]], error) {
-	if len(names) == 0 {
+func (e *Env) applyFiles(ctx context.Context, api *client.Client, d declaration, dryRun bool) (client.Reply[client.List[client.Change]], error) {
+	if len(d.files) == 0 {
 		return nil, misusef("name a file with -f")
 	}
-	files, err := e.readFiles(names)
+	if d.prune && d.label == "" {
+		return nil, misusef("--prune needs --label: only what was applied with a label is deleted")
+	}
+	files, err := e.readFiles(d.files)
 	if err != nil {
 		return nil, err
 	}
 	declared, wrong := manifest.ParseFiles(files, manifest.Options{
-		Getenv: e.Getenv,
-		Run:    func(folder string, command []string) ([]byte, error) { return runForSecret(ctx, folder, command) },
+		Getenv: e.Getenv, Label: d.label, Prune: d.prune,
+		Run: func(folder string, command []string) ([]byte, error) { return runForSecret(ctx, folder, command) },
 	})
 	if declared == nil || len(wrong) > 0 && declared.Torn {
 		return nil, wrong

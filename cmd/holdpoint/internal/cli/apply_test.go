@@ -50,6 +50,9 @@ func TestApply(t *testing.T) {
 	got = run(t, env, declared, "apply", "-f", "-", "--dry-run").wantCode(t, 0)
 	wantContains(t, "dry run", got.stdout, "1 would be created")
 	wantContains(t, "sent", f.getLastBody(), `"dry_run":true`)
+	run(t, env, "", "apply", "-f", file, "--label", "platform", "--prune").wantCode(t, 0)
+	wantContains(t, "sent", f.getLastBody(), `"label":"platform","prune":true`)
+	wantContains(t, "no label", run(t, env, "", "apply", "-f", file, "--prune").wantCode(t, 1).stderr, "--prune needs --label")
 	wantContains(t, "JSON", run(t, env, "", "apply", "-f", file, "--json").wantCode(t, 0).stdout, `{"items":[`)
 }
 

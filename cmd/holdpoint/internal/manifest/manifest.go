@@ -25,6 +25,9 @@ type Options struct {
 	ReadFile func(string) ([]byte, error) // nil: os.ReadFile
 	// Run runs a program in a folder and returns its output. Nil: the file must not name one.
 	Run func(folder string, command []string) ([]byte, error)
+	// Label and Prune are those of the spec.
+	Label string
+	Prune bool
 }
 
 // File is the text of a file. The name is shown in errors, and relative paths start from its folder.
@@ -116,6 +119,9 @@ func ParseFiles(files []File, options Options) (*Manifest, Errors) {
 	w.checkNames(joined)
 	if len(w.stored) > 0 {
 		joined["stored"] = w.stored
+	}
+	if options.Label != "" {
+		joined["label"], joined["prune"] = options.Label, options.Prune
 	}
 	slices.SortStableFunc(w.errors, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), a.Place.compare(b.Place))
