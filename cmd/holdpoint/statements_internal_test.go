@@ -730,6 +730,14 @@ var controlStatements = []statement{
 		r.done(r.approveChange("otto", change))
 		r.want(r.call("pay", `{"v":"y"}`), "succeeded")
 	}},
+	{says: "under dual control, a grant needs another person if a call was rejected while it waited", except: noGrants, show: func(r *trial) {
+		r.s.runtime.Control.On = true
+		_, refusal := r.makeGrant("ana", r.call("pay", `{"v":"x"}`), wantedGrant{kind: grant.Anything})
+		r.wantRefusal(refusal, "change_waits", "waits")
+		r.done(r.reject("ben", r.call("pay", `{"v":"no"}`)))
+		r.done(r.approveChange("otto", r.findChange("otto")))
+		r.want(r.call("pay", `{"v":"y"}`), "parked gated")
+	}},
 }
 
 // separationStatements are about settings of the server, which begins again for each of them.
