@@ -776,6 +776,6 @@ func (r *trial) switchTokensOff() {
 	r.Cleanup(login.Server.Close)
 	r.replaceServer(func(s *serverSettings) {
 		s.TokensOff = true
-		s.Providers.File = r.file([]map[string]any{{"name": "Company", "issuer": login.Server.URL, "client_id": "holdpoint"}})
+		s.Providers.File = r.file([]map[string]any{{"name": "Company", "issuer": login.Server.URL, "client_id": "holdpoint", "default_roles": []string{"operator"}}})
 	})
 }
