@@ -32,6 +32,13 @@ func ListScope(ctx context.Context, db postgres.Querier, of Scope, statuses []St
 	return found, nil
 }
 
+// QueueRejectedSince adds to a batch whether a call of a scope was rejected since a time.
+func QueueRejectedSince(batch *pgx.Batch, of Scope, since time.Time, into *bool) {
+	batch.Queue(`SELECT EXISTS (SELECT FROM approvals
+		WHERE agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND skill_id = $3 AND tool = $4 AND status = 'rejected' AND decided_at >= $5)`,
+		of.AgentID, postgres.OrNull(of.PrincipalID), of.SkillID, of.Tool, since).QueryRow(func(row pgx.Row) error { return row.Scan(into) })
+}
+
 // ToolHistory counts past decisions on a tool's calls.
 type ToolHistory struct {
 	Approved, Edited, Rejected, Expired int

@@ -1,6 +1,7 @@
 package condition_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -9,8 +10,14 @@ import (
 	"github.com/holdpoint/holdpoint/approval/condition"
 )
 
-// One operation is one call that 200 conditions judge, its decoding included.
+// One operation is one call that 200 conditions judge, its decoding included: with shortcuts, and by the interpreter alone.
 func BenchmarkRules(b *testing.B) {
+	b.Run("shortcut", func(b *testing.B) { benchmarkRules(b, (*condition.Program).Match) })
+	b.Run("interpreter", func(b *testing.B) { benchmarkRules(b, (*condition.Program).Interpret) })
+}
+
+func benchmarkRules(b *testing.B, match func(*condition.Program, context.Context, *condition.Activation, condition.Answers) (bool, error)) {
+	b.Helper()
 	schema := readSchema(b, oracleSchema)
 	sources := []string{
 		`args.amount <= 100.0 && args.currency == "EUR"`,
@@ -39,7 +46,7 @@ func BenchmarkRules(b *testing.B) {
 	for b.Loop() {
 		activation := condition.NewActivation(in)
 		for _, p := range programs {
-			if _, err := p.Match(b.Context(), activation, nil); err != nil {
+			if _, err := match(p, b.Context(), activation, nil); err != nil {
 				b.Fatal(p.Source(), err)
 			}
 		}

@@ -53,6 +53,7 @@ type Program struct {
 	source     string
 	root       *shape
 	program    cel.Program
+	shortcut   shortcut
 	loops      bool
 	references References
 	queries    []Query
@@ -153,14 +154,18 @@ func (s *Schema) Compile(source string) (*Program, error) {
 		return nil, err
 	}
 	options := []cel.ProgramOption{cel.CustomDecoratorV2(boundMatches), cel.EvalOptions(cel.OptOptimize)}
-	if count || hasLoop(tree) || callsMatches(tree) {
+	limited := count || hasLoop(tree) || callsMatches(tree)
+	if limited {
 		options = append(options, cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(interruptEvery))
 	}
 	program, err := s.env.Program(checked, options...)
 	if err != nil {
 		return nil, &Error{[]Problem{{1, 1, err.Error()}}}
 	}
-	return &Program{source: source, root: s.root, program: program, loops: hasLoop(tree), references: listReferences(s, tree), queries: listQueries(tree)}, nil
+	return &Program{
+		source: source, root: s.root, program: program, shortcut: newShortcut(tree.Expr(), limited), loops: hasLoop(tree),
+		references: listReferences(s, tree), queries: listQueries(tree),
+	}, nil
 }
 
 func hasLoop(tree *ast.AST) bool {
@@ -191,6 +196,14 @@ func (p *Program) Match(ctx context.Context, in *Activation, known Answers) (boo
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	if answer, ok := p.shortcut.value(in, p.root).(types.Bool); ok {
+		return bool(answer), nil
+	}
+	return p.interpret(ctx, in, known)
+}
+
+// interpret is [Program.Match] without the shortcut.
+func (p *Program) interpret(ctx context.Context, in *Activation, known Answers) (bool, error) {
 	out, err := p.runProgram(ctx, &bindings{in, p.root, known})
 	if err != nil {
 		return false, p.explainEvaluation(err)

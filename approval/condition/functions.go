@@ -118,26 +118,12 @@ func declareTextFunctions() []cel.EnvOption {
 	text := []*cel.Type{cel.StringType}
 	texts := []*cel.Type{cel.StringType, cel.StringType}
 	return []cel.EnvOption{
-		cel.Function("domain", cel.Overload("domain_string", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
-			name, err := FindDomain(stringOf(text))
-			if err != nil {
-				return types.WrapErr(err)
-			}
-			return types.String(name)
-		}))),
-		cel.Function("within", cel.Overload("within_string_string", texts, cel.BoolType, cel.BinaryBinding(func(file, folder ref.Val) ref.Val {
-			below, err := IsWithin(stringOf(file), stringOf(folder))
-			if err != nil {
-				return types.WrapErr(err)
-			}
-			return types.Bool(below)
-		}))),
+		cel.Function("domain", cel.Overload("domain_string", text, cel.StringType, cel.UnaryBinding(callDomain))),
+		cel.Function("within", cel.Overload("within_string_string", texts, cel.BoolType, cel.BinaryBinding(callWithin))),
 		cel.Function("writesSQL", cel.Overload("writes_sql_string", text, cel.BoolType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 			return types.Bool(!typed.ReadsOnly(stringOf(text)))
 		}))),
-		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
-			return types.String(plain.LowerASCII(stringOf(text)))
-		}))),
+		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", text, cel.StringType, cel.UnaryBinding(lowerText))),
 		cel.Function("trim", cel.MemberOverload("string_trim", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 			return types.String(strings.TrimSpace(stringOf(text)))
 		}))),
@@ -159,6 +145,24 @@ func declareTextFunctions() []cel.EnvOption {
 		),
 	}
 }
+
+func callDomain(text ref.Val) ref.Val {
+	name, err := FindDomain(stringOf(text))
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return types.String(name)
+}
+
+func callWithin(file, folder ref.Val) ref.Val {
+	below, err := IsWithin(stringOf(file), stringOf(folder))
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return types.Bool(below)
+}
+
+func lowerText(text ref.Val) ref.Val { return types.String(plain.LowerASCII(stringOf(text))) }
 
 // stringOf returns the text of an operand that the overload declares as a string.
 func stringOf(value ref.Val) string {

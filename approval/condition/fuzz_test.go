@@ -16,6 +16,14 @@ func FuzzMatch(f *testing.F) {
 	for _, r := range oracleRules() {
 		f.Add(r.source, `{"amount":9007199254740993,"count":-0,"currency":"EUR","memo":null,"to":["ada@example.com"],"any":[1e400],"items":[{"price":1}]}`, !r.untyped)
 	}
+	for _, source := range []string{
+		`size(args.memo) > 1000 + 5 || args.memo.startsWith("a")`, `agent != "bot" && args.currency in ["EUR", "USD"]`, `now.getHours("Europe/Berlin") < 8 && !args.ok`,
+		`has(args.memo) && args.memo == null`, `principal.email.endsWith("@example.com") || has(claimed.read_only)`, `args.any == 1.5 || args.any * 2.0 > 3.0`,
+		`args.to.exists(a, a == "x") && args.count - 1 < 9`, `args.count == 1 && args.to.exists(a, a == "x")`,
+	} {
+		f.Add(source, `{"amount":2000.5,"count":3,"memo":"a","ok":true,"currency":"EUR","to":["a"],"any":1.5}`, true)
+		f.Add(source, `{"memo":null,"Currency":"EUR","currency":"EUR","count":9223372036854775808,"to":["x"],"any":9007199254740993}`, false)
+	}
 	for _, source := range []string{`args.`, `args.amount > `, "args.`a b` == 1", `args.any.x[0]["y"] == {"a": [1]}`, `1.0 in [args.amount]`, `args.memo.matches("(a+)+$")`} {
 		f.Add(source, `{"any":{"x":[{"y":{"a":[1]}}]}}`, false)
 	}
@@ -54,6 +62,9 @@ func FuzzMatch(f *testing.F) {
 		not, notErr := opposite.Match(t.Context(), activation, known)
 		if isLimit(err) || isLimit(notErr) {
 			return
+		}
+		if without, withoutErr := program.Interpret(t.Context(), activation, known); without != holds || (withoutErr == nil) != (err == nil) {
+			t.Fatalf("%q is %t (%v) with the shortcut, %t (%v) without, for %s", source, holds, err, without, withoutErr, arguments)
 		}
 		if (err == nil) != (notErr == nil) || err == nil && holds == not || err != nil && (holds || not) {
 			t.Fatalf("%q is %t (%v), its opposite %t (%v), for %s", source, holds, err, not, notErr, arguments)

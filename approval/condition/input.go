@@ -130,27 +130,33 @@ type bindings struct {
 
 // ResolveName implements [cel.Activation].
 func (b *bindings) ResolveName(name string) (any, bool) {
+	if name == memoryVariable {
+		return &memory{types.NullValue, b.answers}, true
+	}
+	return b.find(name, b.root)
+}
+
+// find returns the value of a variable. The arguments are of the types of root.
+func (a *Activation) find(name string, root *shape) (any, bool) {
 	switch name {
 	case "args":
-		value, err := b.root.convertNode(b.arguments)
+		value, err := root.convertNode(a.arguments)
 		if err != nil {
 			return types.WrapErr(err), true
 		}
 		return value, true
 	case "agent":
-		return b.agent, true
+		return a.agent, true
 	case "skill":
-		return b.skill, true
+		return a.skill, true
 	case "tool":
-		return b.tool, true
+		return a.tool, true
 	case "principal":
-		return b.principal, true
+		return a.principal, true
 	case "claimed":
-		return b.claimed, true
+		return a.claimed, true
 	case "now":
-		return b.now, true
-	case memoryVariable:
-		return &memory{types.NullValue, b.answers}, true
+		return a.now, true
 	}
 	return nil, false
 }

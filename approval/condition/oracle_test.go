@@ -802,6 +802,9 @@ func TestHostileArguments(t *testing.T) {
 						if err != nil && holds {
 							t.Fatalf("%s holds with the error %v", r.source, err)
 						}
+						if without, withoutErr := programs[i].Interpret(t.Context(), activation, nil); without != holds || (withoutErr == nil) != (err == nil) {
+							t.Fatalf("%s is %t (%v) with the shortcut, %t (%v) without, for %.2000s", r.source, holds, err, without, withoutErr, in.Arguments)
+						}
 						if got != want {
 							t.Fatalf("%s is %s (%v), want %s, for %.2000s", r.source, got, err, want, in.Arguments)
 						}

@@ -151,6 +151,12 @@ func canonicalize(value json.RawMessage) (string, bool) {
 	return string(v), true
 }
 
+// CanonicalForm returns a text that is the same for arguments which an exact grant does not tell apart. Empty: they cannot be compared.
+func CanonicalForm(arguments json.RawMessage) string {
+	form, _ := canonicalize(arguments)
+	return form
+}
+
 // textOf returns the text of a JSON string.
 func textOf(value json.RawMessage) (string, bool) {
 	if jsontext.Value(value).Kind() != '"' {

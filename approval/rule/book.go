@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
@@ -14,12 +15,22 @@ import (
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// Book is the set of rules and policies in force. It never changes.
+// Book is the set of rules and policies in force. They never change.
 type Book struct {
 	Revision int64 // of the last change of any rule or policy; 0: there was none
 	Rules    []Rule
 	Policies map[string]policy.Policy // by name
 	programs *Programs
+
+	mu       sync.RWMutex
+	prepared map[preparedKey]*Prepared
+	held     int // conditions of prepared
+}
+
+// preparedKey is what the rules about a call depend on.
+type preparedKey struct {
+	of  Subject
+	pin [sha256.Size]byte
 }
 
 // NewBook makes a book of rules and policies.
@@ -52,6 +63,32 @@ type Prepared struct {
 	rules    []*Rule
 	compiled []compiled // of each rule; the zero value without a condition
 }
+
+// PrepareFor returns the rules about the calls of a subject, prepared for its tool. It remembers them: finding 200 rules and their programs takes longer
+// than evaluating them.
+func (b *Book) PrepareFor(ctx context.Context, of Subject, schema Schema) *Prepared {
+	key := preparedKey{of, schema.Pin}
+	b.mu.RLock()
+	known := b.prepared[key]
+	b.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	made := b.Prepare(ctx, b.Find(of), schema)
+	if slices.ContainsFunc(made.compiled, func(c compiled) bool { return c.interrupted }) {
+		return made
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held += len(made.rules) + 1; b.prepared == nil || b.held > maxPrograms {
+		b.prepared, b.held = map[preparedKey]*Prepared{}, len(made.rules)+1
+	}
+	b.prepared[key] = made
+	return made
+}
+
+// IsEmpty reports whether no rule is about the calls.
+func (p *Prepared) IsEmpty() bool { return len(p.rules) == 0 }
 
 // Prepare compiles the conditions of rules for a tool, or takes them from the cache.
 func (b *Book) Prepare(ctx context.Context, rules []*Rule, schema Schema) *Prepared {
@@ -99,7 +136,7 @@ func (p *Prepared) Apply(ctx context.Context, in *condition.Input, memory Memory
 	var applied []Applied
 	var call *condition.Activation // decoded for all conditions
 	for i, r := range p.rules {
-		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, policy: r.Policy, Grants: r.Grants}
+		failure := ""
 		if r.When != "" {
 			if call == nil {
 				call = condition.NewActivation(in)
@@ -110,12 +147,15 @@ func (p *Prepared) Apply(ctx context.Context, in *condition.Input, memory Memory
 			}
 			switch {
 			case err != nil:
-				a.Failure = plain.Storable(err.Error(), maxFailure)
+				failure = plain.Storable(err.Error(), maxFailure)
 			case !holds:
 				continue
 			}
 		}
-		applied = append(applied, a)
+		applied = append(applied, Applied{
+			Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk, policy: r.Policy, Grants: r.Grants,
+			Failure: failure,
+		})
 	}
 	return applied
 }
@@ -154,6 +194,7 @@ type compiled struct {
 	program         *condition.Program
 	principal, time bool // whether it reads them
 	err             error
+	interrupted     bool // nobody knows whether there is a program
 }
 
 // NewPrograms makes an empty cache. now expires nothing.
@@ -206,7 +247,7 @@ func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) compiled
 		return c, nil
 	})
 	if err != nil {
-		c.err = err
+		c.err, c.interrupted = err, true
 	}
 	return c
 }

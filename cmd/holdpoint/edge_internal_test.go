@@ -38,7 +38,14 @@ func openEdge(t *testing.T, change func(*serverSettings)) (s *server, db *postgr
 	if change != nil {
 		change(&settings)
 	}
-	s, err = openServer(t.Context(), settings, "1.2.3", slog.New(slog.DiscardHandler))
+	s, stop = serveEdge(t, settings)
+	return s, db, stop
+}
+
+// serveEdge serves Holdpoint with settings, until stop is called.
+func serveEdge(t *testing.T, settings serverSettings) (s *server, stop func()) {
+	t.Helper()
+	s, err := openServer(t.Context(), settings, "1.2.3", slog.New(slog.DiscardHandler))
 	check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -53,7 +60,7 @@ func openEdge(t *testing.T, change func(*serverSettings)) (s *server, db *postgr
 		check(t, <-done)
 	}
 	t.Cleanup(stop)
-	return s, db, stop
+	return s, stop
 }
 
 func ask(t *testing.T, url string, header ...string) (status int, answer http.Header, body string) {

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,8 @@ import (
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/duration"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
@@ -122,11 +126,7 @@ func (r *trial) want(id uuid.UUID, status string, words ...string) {
 	if shown.status != status {
 		r.Errorf("the call is %q, want %q:\n%s", shown.status, status, shown.text)
 	}
-	for _, word := range words {
-		if !strings.Contains(shown.text, word) {
-			r.Errorf("nothing says %q:\n%s", word, shown.text)
-		}
-	}
+	r.wantText(shown.text, words...)
 }
 
 // wantRefusal compares a refusal with words, of which it must have one.
@@ -185,7 +185,37 @@ var noGrants = map[string]string{onApply: "a grant is made from a call that a pe
 // noPeople is why holdpoint.yaml says nothing about people.
 var noPeople = map[string]string{onApply: "people, their absences and limits are no part of holdpoint.yaml"}
 
-var statements = slices.Concat(ruleStatements, memoryStatements, policyStatements, grantStatements, peopleStatements, controlStatements)
+// noPlans is why holdpoint.yaml has no plans.
+var noPlans = map[string]string{onApply: "a plan is a list of calls that an agent submits; holdpoint.yaml names no calls"}
+
+// The server of later statements has other settings.
+var statements = slices.Concat(
+	ruleStatements, memoryStatements, policyStatements, grantStatements, planStatements, peopleStatements, controlStatements, separationStatements,
+)
+
+// plan submits a plan of calls of pay, for a person.
+func (r *trial) plan(person string, arguments ...string) uuid.UUID {
+	r.Helper()
+	found, err := r.s.runtime.Agents.AgentByName(r.Context(), r.name)
+	check(r, err)
+	sub := call.PlanSubmission{Agent: found, PrincipalID: r.ids[person], Title: "Close the month", Lookup: r.conversation.Catalog.Lookup}
+	for _, one := range arguments {
+		sub.Calls = append(sub.Calls, call.PlannedCall{Tool: r.name + "__pay", Arguments: json.RawMessage(one)})
+	}
+	submitted, err := r.s.runtime.Calls.SubmitPlan(r.Context(), &sub)
+	check(r, err)
+	return submitted.ID
+}
+
+// wantText compares what a surface shows with words, all of which it must have.
+func (r *trial) wantText(shown string, words ...string) {
+	r.Helper()
+	for _, word := range words {
+		if !strings.Contains(shown, word) {
+			r.Errorf("nothing says %q:\n%s", word, shown)
+		}
+	}
+}
 
 var ruleStatements = []statement{
 	{says: "a rule allows, denies or leaves alone, and the model gets the message", show: func(r *trial) {
@@ -270,16 +300,17 @@ var ruleStatements = []statement{
 	}},
 	{says: "a mistake in a condition is refused at its place, with the nearest name", show: func(r *trial) {
 		for when, want := range map[string]string{
-			`args.amuont <= 100.0`:                       "1:6: args has no field amuont: did you mean amount?",
-			`args.amount <= 100`:                         "1:13: cannot compare a number with an integer: write 100.0",
-			`args.count <= 100.0`:                        "1:12: cannot compare an integer with a number: write 100",
-			"args.amount > 1.0 &&\n args.currency == 1":  "2:",
-			`args.amount >`:                              "1:14: ",
-			`args.currency == "GBP"`:                     "1:",
-			`agnet == "billing"`:                         "did you mean agent?",
-			`args.amount > 1.0 && spent("amonut", "1h")`: "1:",
+			`args.amuont <= 100.0`:                             "1:6: args has no field amuont: did you mean amount?",
+			`args.amount <= 100`:                               "1:13: cannot compare a number with an integer: write 100.0",
+			`args.count <= 100.0`:                              "1:12: cannot compare an integer with a number: write 100",
+			"args.amount > 1.0 &&\n args.currency == 1":        "2:16: cannot compare a string with an integer",
+			`args.amount >`:                                    "1:14: unexpected the end of the condition",
+			`args.currency == "GBP"`:                           `1:18: args.currency is never "GBP": it must be one of "EUR", "USD"`,
+			`agnet == "billing"`:                               "1:1: unknown name agnet: did you mean agent?",
+			`args.amount > 1.0 && spent("amonut", "1h") > 1.0`: "1:28: args has no field amonut: did you mean amount?",
 		} {
-			r.wantRefusal(r.setRule(r.complete(rule.Spec{Name: "typed", Tools: []string{"pay"}, When: when, Effect: rule.Park})), want)
+			refusal := r.setRule(r.complete(rule.Spec{Name: "typed", Tools: []string{"pay"}, When: when, Effect: rule.Park}))
+			r.wantRefusal(strings.ReplaceAll(refusal, `\"`, `"`), want) // JSON quotes
 		}
 	}},
 	{says: "an argument that is missing or has too many digits parks the call, and the rule is named", show: func(r *trial) {
@@ -565,7 +596,65 @@ var grantStatements = []statement{
 	}},
 }
 
+var planStatements = []statement{
+	{says: "the calls of an approved plan pass once each, in order, without those that the reviewer left out", except: noPlans, show: func(r *trial) {
+		plan := r.plan("", `{"v":"a"}`, `{"v":"b"}`, `{"v":"c"}`, `{"v":"d"}`)
+		r.wantText(r.readPlan("ana", plan), "Close the month")
+		r.done(r.approvePlan("ana", plan, 2))
+		for _, one := range []struct{ v, want string }{
+			{"d", "parked gated"}, {"a", "succeeded"}, {"b", "succeeded"}, {"a", "parked gated"}, {"c", "parked gated"}, {"e", "parked gated"},
+		} {
+			r.want(r.call("pay", `{"v":"`+one.v+`"}`), one.want)
+		}
+	}},
+	{says: "the person for whom the calls are made does not decide about the plan, and a rejected one lets nothing pass", except: noPlans, show: func(r *trial) {
+		plan := r.plan("ana", `{"v":"a"}`)
+		r.wantRefusal(r.approvePlan("ana", plan), "self_approval", "made on your behalf")
+		r.done(r.rejectPlan("ben", plan))
+		r.wantRefusal(r.approvePlan("fay", plan), "already_decided", "Rejected")
+		r.want(r.callFor("ana", "pay", `{"v":"a"}`), "parked gated")
+	}},
+	{says: "no call passes by a plan that was revoked", except: noPlans, show: func(r *trial) {
+		plan := r.plan("", `{"v":"a"}`, `{"v":"b"}`)
+		r.done(r.approvePlan("ana", plan))
+		r.want(r.call("pay", `{"v":"a"}`), "succeeded")
+		r.done(r.revokePlan("ben", plan))
+		r.want(r.call("pay", `{"v":"b"}`), "parked gated")
+	}},
+	{says: "a plan does not override a rule that parks or denies", except: noPlans, show: func(r *trial) {
+		plan := r.plan("", `{"v":"a"}`, `{"v":"b"}`)
+		r.done(r.approvePlan("ana", plan))
+		r.rule(rule.Spec{Name: "park", Effect: rule.Park})
+		r.want(r.call("pay", `{"v":"a"}`), "parked rule_parked")
+		r.rule(rule.Spec{Name: "deny", Effect: rule.Deny})
+		r.want(r.call("pay", `{"v":"b"}`), "denied")
+	}},
+}
+
 var peopleStatements = []statement{
+	{says: "a calendar says who is on call, and gives nobody a vote", except: noPeople, show: func(r *trial) {
+		team := r.name + "-duty"
+		r.done(r.setCalendar(team, r.serveCalendar("ulf")))
+		r.wantText(r.readTeams("olga"), team, "ulf", "On Call - ulf")
+		r.policy(policy.Spec{Any: r.needs("1 of " + team)})
+		id := r.call("pay", amount("1"))
+		r.wantRefusal(r.approve("ulf", id, vote{}), "not_asked", "does not ask for your approval")
+		r.done(r.delegate("olga", team, "ulf"))
+		r.done(r.approve("ulf", id, vote{}))
+		r.want(id, "succeeded", "ulf")
+	}},
+	{says: "a call that waits is escalated in steps, which give nobody a vote", show: func(r *trial) {
+		r.policy(policy.Spec{Any: r.needs("1 of compliance")})
+		r.done(r.setSkill(r.name, "escalation", "1s: finance, person:cfo\n90%: legal"))
+		id := r.call("pay", amount("1"))
+		eventually.Holds(r, "the first step to be taken", func() bool {
+			return slices.ContainsFunc([]string{`"taken":true`, "(asked)", "was asked"}, func(word string) bool { return strings.Contains(r.read("tom", id).text, word) })
+		})
+		r.want(id, "parked rule_parked", "finance", "cfo", "legal")
+		r.wantRefusal(r.approve("ana", id, vote{}), "not_asked", "does not ask for your approval")
+		r.done(r.approve("kai", id, vote{}))
+		r.want(id, "succeeded")
+	}},
 	{says: "a delegate counts for the team", except: noPeople, show: func(r *trial) {
 		r.policy(policy.Spec{Any: r.needs("1 of legal")})
 		id := r.call("pay", amount("1"))
@@ -594,7 +683,22 @@ var peopleStatements = []statement{
 	}},
 }
 
-// controlStatements come last: dual control stays on.
+// serveCalendar serves an on-call calendar that names a person now.
+func (r *trial) serveCalendar(person string) string {
+	const layout = "20060102T150405Z"
+	lines := []string{
+		"BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//duty//EN", "BEGIN:VEVENT", "UID:1", "DTSTAMP:20260101T000000Z",
+		"DTSTART:" + inAnHour().Add(-2*time.Hour).Format(layout), "DTEND:" + inAnHour().Format(layout), "SUMMARY:On Call - " + person, "END:VEVENT", "END:VCALENDAR", "",
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/calendar")
+		_, _ = io.WriteString(w, strings.Join(lines, "\r\n"))
+	}))
+	r.Cleanup(server.Close)
+	return server.URL
+}
+
+// controlStatements leave dual control on.
 var controlStatements = []statement{
 	{says: "under dual control, a change that loosens waits for a second operator, and one that tightens does not", show: func(r *trial) {
 		r.s.runtime.Control.On = true
@@ -612,4 +716,66 @@ var controlStatements = []statement{
 		r.done(r.approveChange("otto", r.findChange("otto")))
 		r.want(r.call("pay", amount("500")), "succeeded")
 	}},
+	{says: "under dual control, a grant beyond the bounds waits for a second operator", except: noGrants, show: func(r *trial) {
+		r.s.runtime.Control.On = true
+		id := r.call("pay", `{"v":"x"}`)
+		_, refusal := r.makeGrant("ana", id, wantedGrant{})
+		r.done(refusal)
+		r.want(r.call("pay", `{"v":"x"}`), "succeeded")
+		_, refusal = r.makeGrant("ana", id, wantedGrant{kind: grant.Anything})
+		r.wantRefusal(refusal, "change_waits", "waits")
+		r.want(r.call("pay", `{"v":"y"}`), "parked gated")
+		change := r.findChange("otto")
+		r.wantRefusal(r.approveChange("ben", change), "forbidden", "operator")
+		r.done(r.approveChange("otto", change))
+		r.want(r.call("pay", `{"v":"y"}`), "succeeded")
+	}},
+	{says: "under dual control, a grant needs another person if a call was rejected while it waited", except: noGrants, show: func(r *trial) {
+		r.s.runtime.Control.On = true
+		_, refusal := r.makeGrant("ana", r.call("pay", `{"v":"x"}`), wantedGrant{kind: grant.Anything})
+		r.wantRefusal(refusal, "change_waits", "waits")
+		r.done(r.reject("ben", r.call("pay", `{"v":"no"}`)))
+		r.done(r.approveChange("otto", r.findChange("otto")))
+		r.want(r.call("pay", `{"v":"y"}`), "parked gated")
+	}},
+}
+
+// separationStatements are about settings of the server, which begins again for each of them.
+var separationStatements = []statement{
+	{says: "with separate roles, nobody becomes operator and reviewer, and of two roles the first counts", except: noPeople, show: func(r *trial) {
+		r.admit("both", identity.Reviewer)
+		r.admit("both", identity.Reviewer, identity.Operator)
+		r.done(r.delegate("both", "legal", "ulf"))
+		r.done(r.approve("both", r.call("pay", amount("1")), vote{}))
+		r.replaceServer(func(s *serverSettings) { s.SeparateRoles = true })
+		r.converse()
+		r.wantRefusal(r.delegate("both", "legal", "tom"), "forbidden", "there is no form")
+		id := r.call("pay", amount("2"))
+		r.done(r.approve("both", id, vote{}))
+		r.want(id, "succeeded", "both")
+		r.wantRefusal(r.giveRole("ben", identity.Operator), "either operator or reviewer")
+		r.done(r.giveRole("ben", identity.Reviewer))
+	}},
+	{says: "personal tokens are switched off: none works", show: func(r *trial) {
+		r.done(r.setRule(r.complete(rule.Spec{Name: "before", Effect: rule.Park})))
+		r.switchTokensOff()
+		r.wantRefusal(r.setRule(r.complete(rule.Spec{Name: "after", Effect: rule.Park})), "switched off")
+	}},
+	{says: "personal tokens are switched off: none is made", except: noPeople, show: func(r *trial) {
+		r.done(r.makeToken("olga"))
+		r.switchTokensOff()
+		r.wantRefusal(r.makeToken("olga"), "switched off")
+		r.wantRefusal(r.makeToken(""), "switched off")
+	}},
+}
+
+// switchTokensOff serves with an identity provider and without personal tokens.
+func (r *trial) switchTokensOff() {
+	r.Helper()
+	login := providertest.New("holdpoint", "")
+	r.Cleanup(login.Server.Close)
+	r.replaceServer(func(s *serverSettings) {
+		s.TokensOff = true
+		s.Providers.File = r.file([]map[string]any{{"name": "Company", "issuer": login.Server.URL, "client_id": "holdpoint", "default_roles": []string{"operator"}}})
+	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
@@ -49,9 +50,23 @@ type surface interface { //nolint:interfacebloat // everything that the statemen
 	confirmGrant(person, grant string) string
 	revokeGrant(person, grant string) string
 
+	// approvePlan leaves out the calls that are struck, which are counted from 0.
+	approvePlan(person string, plan uuid.UUID, struck ...int) string
+	rejectPlan(person string, plan uuid.UUID) string
+	revokePlan(person string, plan uuid.UUID) string
+	readPlan(person string, plan uuid.UUID) string
+
 	delegate(person, team, to string) string
 	leave(person, substitute string) string
 	limitReviewer(person, skill string) string
+	giveRole(person string, role identity.Role) string
+
+	// setCalendar sets the on-call calendar of a team, which is fetched at once. readTeams shows who is a member and who is on call.
+	setCalendar(team, address string) string
+	readTeams(person string) string
+
+	// makeToken makes a token that a person has for themselves.
+	makeToken(person string) string
 
 	// findChange returns the id of the newest change that waits for a second operator, or "".
 	findChange(person string) string
@@ -114,19 +129,42 @@ func openBench(t *testing.T) *bench {
 	server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return b.skills }, nil))
 	t.Cleanup(server.Close)
 	b.skillAt = server.URL
-	b.s, b.db, _ = openEdge(t, nil)
-	b.address = "http://" + b.s.listener.Addr().String()
+	first, db, _ := openEdge(t, func(s *serverSettings) { s.Outward.TrustedHosts = []string{"127.0.0.1"} }) // calendars
+	b.db = db
+	b.use(first)
 	for name, of := range benchPeople {
-		_, token, err := b.s.runtime.Identity.CreateToken(t.Context(), uuid.Nil, name, []identity.Role{identity.Role(of[0])}, nil)
-		check(t, err)
-		access, err := b.s.runtime.Identity.Authenticate(t.Context(), token)
-		check(t, err)
-		b.tokens[name], b.ids[name] = token, access.Person.ID
+		b.admit(name, identity.Role(of[0]))
 		teams := of[1:]
-		_, err = b.s.runtime.Identity.ChangeMember(t.Context(), audit.System(), access.Person.ID, identity.MemberChange{Teams: &teams})
+		_, err := b.s.runtime.Identity.ChangeMember(t.Context(), audit.System(), b.ids[name], identity.MemberChange{Teams: &teams})
 		check(t, err)
 	}
 	return b
+}
+
+// use has people use a server.
+func (b *bench) use(s *server) {
+	b.s, b.address = s, "http://"+s.listener.Addr().String()
+}
+
+// admit makes a token for a person.
+func (b *bench) admit(name string, roles ...identity.Role) {
+	b.Helper()
+	_, token, err := b.s.runtime.Identity.CreateToken(b.Context(), uuid.Nil, name, roles, nil)
+	check(b, err)
+	access, err := b.s.runtime.Identity.Authenticate(b.Context(), token)
+	check(b, err)
+	b.tokens[name], b.ids[name] = token, access.Person.ID
+}
+
+// replaceServer serves the same database with other settings.
+func (b *bench) replaceServer(change func(*serverSettings)) {
+	b.Helper()
+	settings := b.s.settings
+	settings.PublicURL = ""
+	change(&settings)
+	s, _ := serveEdge(b.T, settings)
+	b.use(s)
+	b.browsers = map[string]*http.Client{}
 }
 
 // offer sets the definition of a tool of all skills.
@@ -219,15 +257,22 @@ func (a *apiSurface) setPolicy(spec policy.Spec) string {
 }
 
 func (a *apiSurface) setSkill(skill, setting, value string) string {
-	return a.refusal("olga", http.MethodPatch, "skills/"+skill, map[string]any{setting: settingOf(value)})
+	return a.refusal("olga", http.MethodPatch, "skills/"+skill, map[string]any{setting: settingOf(setting, value)})
 }
 
 func (a *apiSurface) setTool(skill, tool, setting, value string) string {
-	return a.refusal("olga", http.MethodPatch, "skills/"+skill+"/tools/"+tool, map[string]any{setting: settingOf(value)})
+	return a.refusal("olga", http.MethodPatch, "skills/"+skill+"/tools/"+tool, map[string]any{setting: settingOf(setting, value)})
 }
 
 // settingOf returns the value of a setting in JSON.
-func settingOf(value string) any {
+func settingOf(setting, value string) any {
+	if setting == "escalation" {
+		steps, err := approval.ParseEscalation(value)
+		if err != nil {
+			return err.Error()
+		}
+		return steps
+	}
 	if value == "true" || value == "false" {
 		return value == "true"
 	}
@@ -306,6 +351,49 @@ func (a *apiSurface) leave(person, substitute string) string {
 
 func (a *apiSurface) limitReviewer(person, skill string) string {
 	return a.refusal("olga", http.MethodPatch, "people/"+a.ids[person].String(), map[string]any{"review_limit": map[string]any{"skills": []string{skill}}})
+}
+
+func (a *apiSurface) giveRole(person string, role identity.Role) string {
+	return a.refusal("olga", http.MethodPatch, "people/"+a.ids[person].String(), map[string]any{"granted_roles": []identity.Role{role}})
+}
+
+func (a *apiSurface) setCalendar(team, address string) string {
+	return a.refusal("olga", http.MethodPut, "teams/"+team+"/schedule", map[string]any{"url": address})
+}
+
+func (a *apiSurface) readTeams(person string) string {
+	_, text := a.request(person, http.MethodGet, "teams", nil)
+	return string(text)
+}
+
+func (a *apiSurface) makeToken(person string) string {
+	return a.refusal(person, http.MethodPost, "tokens", map[string]any{})
+}
+
+func (a *apiSurface) approvePlan(person string, plan uuid.UUID, struck ...int) string {
+	return a.refusal(person, http.MethodPost, "plans/"+plan.String()+"/approve", map[string]any{"digest": a.planDigest(person, plan), "strike": append([]int{}, struck...)})
+}
+
+func (a *apiSurface) planDigest(person string, plan uuid.UUID) string {
+	a.Helper()
+	shown, refusal := a.send(person, http.MethodGet, "plans/"+plan.String(), nil)
+	if refusal != "" {
+		a.Fatalf("plan %s: %s", plan, refusal)
+	}
+	return shown["digest"].(string)
+}
+
+func (a *apiSurface) rejectPlan(person string, plan uuid.UUID) string {
+	return a.refusal(person, http.MethodPost, "plans/"+plan.String()+"/reject", map[string]any{"digest": a.planDigest(person, plan)})
+}
+
+func (a *apiSurface) revokePlan(person string, plan uuid.UUID) string {
+	return a.refusal(person, http.MethodPost, "plans/"+plan.String()+"/revoke", nil)
+}
+
+func (a *apiSurface) readPlan(person string, plan uuid.UUID) string {
+	_, text := a.request(person, http.MethodGet, "plans/"+plan.String(), nil)
+	return string(text)
 }
 
 func (a *apiSurface) findChange(person string) string {
@@ -457,6 +545,46 @@ func (c *commandSurface) limitReviewer(person, skill string) string {
 	return c.refusal("olga", "people", "grant", c.ids[person].String(), "--review-skill", skill)
 }
 
+func (c *commandSurface) giveRole(person string, role identity.Role) string {
+	return c.refusal("olga", "people", "grant", c.ids[person].String(), "--role", string(role))
+}
+
+func (c *commandSurface) setCalendar(team, address string) string {
+	file := filepath.Join(c.TempDir(), "url")
+	check(c, os.WriteFile(file, []byte(address), 0o600))
+	return c.refusal("olga", "teams", "schedule", team, "--url-file", file)
+}
+
+func (c *commandSurface) readTeams(person string) string {
+	printed, refusal := c.run(person, "teams", "list")
+	return printed + refusal
+}
+
+func (c *commandSurface) makeToken(person string) string {
+	return c.refusal(person, "token", "create")
+}
+
+func (c *commandSurface) approvePlan(person string, plan uuid.UUID, struck ...int) string {
+	args := []string{"plans", "approve", plan.String(), "--digest", (&apiSurface{c.bench}).planDigest(person, plan)}
+	for _, i := range struck {
+		args = append(args, "--strike", strconv.Itoa(i+1))
+	}
+	return c.refusal(person, args...)
+}
+
+func (c *commandSurface) rejectPlan(person string, plan uuid.UUID) string {
+	return c.refusal(person, "plans", "reject", plan.String(), "--digest", (&apiSurface{c.bench}).planDigest(person, plan))
+}
+
+func (c *commandSurface) revokePlan(person string, plan uuid.UUID) string {
+	return c.refusal(person, "plans", "revoke", plan.String())
+}
+
+func (c *commandSurface) readPlan(person string, plan uuid.UUID) string {
+	printed, refusal := c.run(person, "plans", "show", plan.String())
+	return printed + refusal
+}
+
 func (c *commandSurface) findChange(person string) string {
 	printed, _ := c.run(person, "changes", "list", "--pending")
 	_, rows, _ := strings.Cut(printed, "\n")
@@ -503,7 +631,7 @@ func (a *applySurface) setPolicy(spec policy.Spec) string {
 }
 
 func (a *applySurface) setSkill(skill, setting, value string) string {
-	a.declared[skill][setting] = settingOf(value)
+	a.declared[skill][setting] = settingOf(setting, value)
 	return a.apply(map[string]any{"skills": []any{a.declared[skill]}})
 }
 
@@ -512,7 +640,7 @@ func (a *applySurface) setTool(skill, tool, setting, value string) string {
 	if tools[tool] == nil {
 		tools[tool] = map[string]any{}
 	}
-	tools[tool].(map[string]any)[setting] = settingOf(value)
+	tools[tool].(map[string]any)[setting] = settingOf(setting, value)
 	return a.apply(map[string]any{"skills": []any{a.declared[skill]}})
 }
 
@@ -535,7 +663,7 @@ func (d *dashboardSurface) send(person, method, path string, form url.Values) pa
 		browser = &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		d.browsers[person] = browser
 		if p := d.send(person, http.MethodPost, "/sign-in", url.Values{"token": {d.tokens[person]}}); p.status != http.StatusSeeOther {
-			d.Fatalf("sign in as %s: %d", person, p.status)
+			return p
 		}
 	}
 	r, err := http.NewRequestWithContext(d.Context(), method, d.address+path, strings.NewReader(form.Encode()))
@@ -712,8 +840,11 @@ func (d *dashboardSurface) makeGrant(person string, id uuid.UUID, wanted wantedG
 		return "", shown.text()
 	}
 	p := d.send(person, http.MethodPost, path, shown.form("grant-form", changes))
-	if p.status != http.StatusSeeOther {
+	switch {
+	case p.status != http.StatusSeeOther:
 		return "", p.text()
+	case strings.HasPrefix(p.at, "/changes/"):
+		return "", "waits for a second operator"
 	}
 	made, _, _ = strings.Cut(strings.TrimPrefix(p.at, "/grants/"), "?")
 	return made, ""
@@ -740,6 +871,53 @@ func (d *dashboardSurface) leave(person, substitute string) string {
 
 func (d *dashboardSurface) limitReviewer(person, skill string) string {
 	return d.post("olga", "/members/"+d.ids[person].String()+"/grant", url.Values{"limit-skills": {skill}})
+}
+
+func (d *dashboardSurface) giveRole(person string, role identity.Role) string {
+	return d.post("olga", "/members/"+d.ids[person].String()+"/grant", url.Values{"role": {string(role)}})
+}
+
+func (d *dashboardSurface) setCalendar(team, address string) string {
+	return d.post("olga", "/teams/schedules", url.Values{"name": {team}, "url": {address}})
+}
+
+func (d *dashboardSurface) readTeams(person string) string { return d.get(person, "/teams").text() }
+
+func (d *dashboardSurface) makeToken(person string) string {
+	if p := d.send(person, http.MethodPost, "/settings/tokens", url.Values{"role": {string(identity.Operator)}}); p.status != http.StatusOK {
+		return p.text()
+	}
+	return ""
+}
+
+func (d *dashboardSurface) approvePlan(person string, plan uuid.UUID, struck ...int) string {
+	changes := url.Values{}
+	for _, i := range struck {
+		changes.Add("strike", strconv.Itoa(i))
+	}
+	return d.decidePlan(person, plan, "approve", changes)
+}
+
+// decidePlan presses a button of a plan's page, if it is there.
+func (d *dashboardSurface) decidePlan(person string, plan uuid.UUID, how string, changes url.Values) string {
+	path := "/plans/" + plan.String()
+	shown := d.get(person, path)
+	if shown.find(how+"-plan").Length() == 0 {
+		return shown.text()
+	}
+	return d.post(person, path+"/"+how, shown.form("plan", changes))
+}
+
+func (d *dashboardSurface) rejectPlan(person string, plan uuid.UUID) string {
+	return d.decidePlan(person, plan, "reject", nil)
+}
+
+func (d *dashboardSurface) revokePlan(person string, plan uuid.UUID) string {
+	return d.decidePlan(person, plan, "revoke", nil)
+}
+
+func (d *dashboardSurface) readPlan(person string, plan uuid.UUID) string {
+	return d.get(person, "/plans/"+plan.String()).text()
 }
 
 func (d *dashboardSurface) findChange(person string) string {

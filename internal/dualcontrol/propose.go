@@ -49,7 +49,7 @@ func (s *Service) Propose(ctx context.Context, tx pgx.Tx, by audit.Actor, p Prop
 	if err != nil {
 		return nil, fmt.Errorf("propose change of %s %s: %w", p.Kind, p.Name, err)
 	}
-	if _, err := tx.Exec(ctx, `UPDATE changes SET status = 'expired', sealed = NULL, fields = `+keptFields+` WHERE status = 'pending' AND expires_at <= holdpoint_now()`); err != nil {
+	if _, err := tx.Exec(ctx, endExpired); err != nil {
 		return nil, fmt.Errorf("end expired changes: %w", err)
 	}
 	waiting, err := s.findWaiting(ctx, tx, p)
@@ -100,6 +100,19 @@ type storedChange struct {
 }
 
 // findWaiting locks and returns the change about a thing that has not been decided, or nil.
+// EndExpired removes the contents of changes that nobody decided in time. It does nothing without dual control's service.
+func (s *Service) EndExpired(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	if _, err := s.Pool.Exec(ctx, endExpired); err != nil {
+		return fmt.Errorf("end expired changes: %w", err)
+	}
+	return nil
+}
+
+const endExpired = `UPDATE changes SET status = 'expired', sealed = NULL, fields = ` + keptFields + ` WHERE status = 'pending' AND expires_at <= holdpoint_now()`
+
 func (s *Service) findWaiting(ctx context.Context, tx pgx.Tx, p Proposal) (*storedChange, error) {
 	found, err := s.readStored(ctx, tx, `kind = $1 AND subject = $2 AND status = 'pending' FOR UPDATE`, p.Kind, p.Subject)
 	if errors.Is(err, ErrNotFound) {

@@ -13,10 +13,10 @@ func MatchesAny(patterns []string, name string) bool {
 
 // matches compares a name with a pattern in which * stands for any characters.
 func matches(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
+	if !strings.Contains(pattern, "*") {
 		return pattern == name
 	}
+	parts := strings.Split(pattern, "*")
 	rest, ok := strings.CutPrefix(name, parts[0])
 	if !ok {
 		return false

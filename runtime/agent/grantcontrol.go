@@ -71,7 +71,8 @@ func (n *NewGrant) listFields() []dualcontrol.Field {
 }
 
 // applyGrantProposal makes a grant that a second operator approved, on behalf of who granted it. The person for whom calls are made approves no
-// grant for them, and neither does one who is known only by the word of that person or of who made a key of the agent. Errors:
+// grant for them, and neither does one who is known only by the word of that person or of who made a key of the agent. If a call of the tool was
+// rejected since the grant was proposed, another person has to confirm the grant: its preview did not show that call. Errors:
 // approval.ErrSelfApproval, approval.ErrInvitedApproval, dualcontrol.ErrStale.
 func (e *edit) applyGrantProposal(ctx context.Context, payload []byte) error {
 	var p grantProposal
@@ -80,8 +81,9 @@ func (e *edit) applyGrantProposal(ctx context.Context, payload []byte) error {
 	}
 	var pins tool.PinStatus
 	var ties identity.Ties
-	var present bool
+	var present, rejected bool
 	batch := &pgx.Batch{}
+	approval.QueueRejectedSince(batch, approval.Scope{AgentID: p.New.AgentID, PrincipalID: p.New.PrincipalID, SkillID: p.New.SkillID, Tool: p.New.Tool}, e.approved.ProposedAt, &rejected)
 	tool.QueuePin(batch, p.New.SkillID, p.New.Tool, &pins)
 	identity.QueueTies(batch, "$3::uuid", p.New.PrincipalID, e.by.ID, &ties)
 	batch.Queue(`SELECT EXISTS (SELECT FROM agents WHERE id = $1 AND deleted_at IS NULL) AND EXISTS (SELECT FROM skills WHERE id = $2 AND deleted_at IS NULL)`,
@@ -110,6 +112,7 @@ func (e *edit) applyGrantProposal(ctx context.Context, payload []byte) error {
 			return approval.ErrInvitedApproval
 		}
 	}
+	p.New.NeedsSecond = p.New.NeedsSecond || rejected
 	_, err := e.insertGrant(ctx, e.approved.ProposedBy, p.Via, p.New)
 	return err
 }

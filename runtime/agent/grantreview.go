@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// reviewArgs is the job that looks at grants.
+// reviewArgs is the job that looks at grants, and at changes that wait for a second operator.
 type reviewArgs struct{}
 
 func (reviewArgs) Kind() string { return "grant_review" }
@@ -24,7 +25,7 @@ type reviewWorker struct {
 }
 
 func (w *reviewWorker) Work(ctx context.Context, _ *river.Job[reviewArgs]) error {
-	return w.service.ReviewGrants(ctx)
+	return errors.Join(w.service.ReviewGrants(ctx), w.service.control.EndExpired(ctx))
 }
 
 const (

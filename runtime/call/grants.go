@@ -357,20 +357,29 @@ func (s *Service) findMatches(ctx context.Context, p *GrantPreview, pattern *gra
 // matchCalls returns those of the decided calls whose arguments, as the agent sent them, match a pattern.
 func (s *Service) matchCalls(ctx context.Context, pattern *grant.Pattern, decisions map[uuid.UUID]approval.Status) ([]GrantMatch, error) {
 	var matches []GrantMatch
+	err := s.eachDecided(ctx, decisions, func(m GrantMatch, arguments json.RawMessage) {
+		if pattern.Matches(arguments) {
+			matches = append(matches, m)
+		}
+	})
+	return matches, err
+}
+
+// eachDecided passes on the arguments of each call that has a decision, as its agent sent them.
+func (s *Service) eachDecided(ctx context.Context, decisions map[uuid.UUID]approval.Status, read func(m GrantMatch, arguments json.RawMessage)) error {
 	for chunk := range slices.Chunk(slices.Collect(maps.Keys(decisions)), grantPreviewChunks) {
 		rows, _ := s.Pool.Query(ctx, `SELECT id, created_at, coalesce(submitted, arguments) FROM calls WHERE id = ANY($1) AND content_deleted_at IS NULL AND made IS NULL`, chunk)
 		var m GrantMatch
 		var arguments []byte
 		if _, err := pgx.ForEachRow(rows, []any{&m.CallID, &m.CreatedAt, &arguments}, func() error {
-			if m.Decision = decisions[m.CallID]; pattern.Matches(json.RawMessage(arguments)) {
-				matches = append(matches, m)
-			}
+			m.Decision = decisions[m.CallID]
+			read(m, arguments)
 			return nil
 		}); err != nil {
-			return nil, fmt.Errorf("compare calls with a grant: %w", err)
+			return fmt.Errorf("compare calls with a grant: %w", err)
 		}
 	}
-	return matches, nil
+	return nil
 }
 
 // Grant makes a grant from a call. It counts at once, unless it would have allowed a call that was rejected: then another person has to confirm it.

@@ -47,6 +47,7 @@ type PlannedCall struct {
 func (s *Service) SubmitPlan(ctx context.Context, sub *PlanSubmission) (agent.Plan, error) {
 	p := agent.NewPlan{AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID, Title: strings.TrimSpace(sub.Title)}
 	invalid := checkPlanTexts(sub, p.Title)
+	var timeouts []time.Duration // of the skills of p.Calls
 	if len(invalid) == 0 {
 		for i := range sub.Calls {
 			planned, timeout, problem, err := s.planCall(ctx, sub, &sub.Calls[i])
@@ -57,10 +58,18 @@ func (s *Service) SubmitPlan(ctx context.Context, sub *PlanSubmission) (agent.Pl
 				invalid = append(invalid, fault.Field{Name: fmt.Sprintf("calls[%d].%s", i, problem.Name), Expected: problem.Expected})
 				continue
 			}
-			p.Calls = append(p.Calls, planned)
-			if planned.Effect == agent.PlanCovers {
-				p.Timeout = max(p.Timeout, timeout)
-			}
+			p.Calls, timeouts = append(p.Calls, planned), append(timeouts, timeout)
+		}
+	}
+	rejected, err := s.findRejected(ctx, p.AgentID, p.PrincipalID, p.Calls)
+	if err != nil {
+		return agent.Plan{}, fmt.Errorf("submit plan: %w", err)
+	}
+	for i := range p.Calls {
+		if c := &p.Calls[i]; rejected[i] {
+			c.Effect, c.Reason = agent.PlanExcepts, "a reviewer rejected the same call before"
+		} else if c.Effect == agent.PlanCovers {
+			p.Timeout = max(p.Timeout, timeouts[i])
 		}
 	}
 	if len(invalid) == 0 && !slices.ContainsFunc(p.Calls, func(c agent.PlanCall) bool { return c.Effect == agent.PlanCovers }) {
@@ -164,30 +173,49 @@ func (s *Service) explainUncovered(ctx context.Context, c *Call, a *admission) (
 	if secrets[c.ID].Count(c.Arguments) > 0 {
 		return "its arguments have a secret", nil
 	}
-	matchers, err := grant.ProposeExact(c.Arguments)
-	if err != nil {
+	if _, err := grant.ProposeExact(c.Arguments); err != nil {
 		return "its arguments are too large or too many to be compared", nil //nolint:nilerr // that is the reason
 	}
-	rejected, err := s.wasRejected(ctx, c, matchers)
-	if rejected {
-		return "a reviewer rejected the same call before", err
-	}
-	return "", err
+	return "", nil
 }
 
-// wasRejected reports whether a reviewer rejected a call like this one, or too many rejected calls would have to be compared.
-func (s *Service) wasRejected(ctx context.Context, c *Call, matchers []grant.Matcher) (bool, error) {
-	pattern, err := grant.Compile(matchers)
-	if err != nil {
-		return false, err
+// findRejected returns the indexes of the covered calls of a plan like which a reviewer rejected a call, or for which too many rejected calls would
+// have to be compared. The rejected calls of each tool are read once.
+func (s *Service) findRejected(ctx context.Context, agentID, principal uuid.UUID, calls []agent.PlanCall) (map[int]bool, error) {
+	found, tools := map[int]bool{}, map[approval.Scope]map[string][]int{} // by tool, by the canonical form of the arguments
+	for i := range calls {
+		c := &calls[i]
+		if c.Effect != agent.PlanCovers {
+			continue
+		}
+		scope := approval.Scope{AgentID: agentID, PrincipalID: principal, SkillID: c.SkillID, Tool: c.Tool}
+		if tools[scope] == nil {
+			tools[scope] = map[string][]int{}
+		}
+		form := grant.CanonicalForm(c.Arguments)
+		tools[scope][form] = append(tools[scope][form], i)
 	}
-	scope := approval.Scope{AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool}
-	rejected, err := approval.ListScope(ctx, s.Pool, scope, []approval.Status{approval.Rejected}, maxGrantRejected)
-	if err != nil || len(rejected) == maxGrantRejected {
-		return true, err
+	for scope, forms := range tools {
+		rejected, err := approval.ListScope(ctx, s.Pool, scope, []approval.Status{approval.Rejected}, maxGrantRejected)
+		if err != nil {
+			return nil, err
+		}
+		mark := func(indexes []int) {
+			for _, i := range indexes {
+				found[i] = true
+			}
+		}
+		if len(rejected) == maxGrantRejected {
+			for _, indexes := range forms {
+				mark(indexes)
+			}
+			continue
+		}
+		if err := s.eachDecided(ctx, rejected, func(_ GrantMatch, arguments json.RawMessage) { mark(forms[grant.CanonicalForm(arguments)]) }); err != nil {
+			return nil, err
+		}
 	}
-	matches, err := s.matchCalls(ctx, pattern, rejected)
-	return len(matches) > 0, err
+	return found, nil
 }
 
 // listPlanNotices returns the notices about a plan, one for each skill of the calls that it covers. Their approvals say who may decide.
@@ -250,27 +278,21 @@ func (s *Service) checkPlanDecision(ctx context.Context, p *agent.Plan, d *agent
 	}
 	slices.Sort(d.Strike)
 	d.Strike = slices.Compact(d.Strike)
-	covered := 0
 	for _, i := range d.Strike {
 		if i < 0 || i >= len(p.Calls) {
 			return fault.Invalid("strike", fmt.Sprintf("must be numbers of calls, from 0 to %d", len(p.Calls)-1))
 		}
 	}
+	rejected, err := s.findRejected(ctx, p.AgentID, p.PrincipalID, p.Calls)
+	if err != nil {
+		return err
+	}
+	covered := 0
 	for i := range p.Calls {
-		c := &p.Calls[i]
-		if c.Effect != agent.PlanCovers || slices.Contains(d.Strike, i) {
+		if p.Calls[i].Effect != agent.PlanCovers || slices.Contains(d.Strike, i) {
 			continue
 		}
-		covered++
-		matchers, err := grant.ProposeExact(c.Arguments)
-		if err != nil {
-			return err
-		}
-		rejected, err := s.wasRejected(ctx, &Call{AgentID: p.AgentID, PrincipalID: p.PrincipalID, SkillID: c.SkillID, Tool: c.Tool}, matchers)
-		if err != nil {
-			return err
-		}
-		if rejected {
+		if covered++; rejected[i] {
 			return fault.Invalid("strike", fmt.Sprintf("must have %d: a reviewer rejected the same call since the plan was submitted", i))
 		}
 	}

@@ -47,11 +47,10 @@ func (s *Service) applyRules(ctx context.Context, c *Call, a *admission, setting
 // matchRules returns the rules that match a call, and those that failed; or what is open because a rule has to know earlier calls.
 func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, definition tool.Definition) ([]rule.Applied, *openVerdict, error) {
 	subject := rule.Subject{Agent: c.Agent, Skill: c.Skill, Tool: c.Tool}
-	rules := book.Find(subject)
-	if len(rules) == 0 {
+	prepared := book.PrepareFor(ctx, subject, rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema})
+	if prepared.IsEmpty() {
 		return nil, nil, nil
 	}
-	prepared := book.Prepare(ctx, rules, rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema})
 	in := newInput(subject, c.Arguments, definition)
 	if prepared.ReadsCircumstances() {
 		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {

@@ -94,6 +94,8 @@ func (l *Login) checkCredential(ctx context.Context, link, token string) (access
 		complaint = text.SignInTokenUnknown()
 	}
 	switch {
+	case errors.Is(err, identity.ErrTokensOff):
+		return access, text.TokenOff(), nil
 	case errors.Is(err, identity.ErrUnauthenticated):
 		return access, complaint, nil
 	case err != nil:
