@@ -90,6 +90,8 @@ type Config struct {
 	Restored bool
 	// AsyncOutcomes answers auto-approved calls before their outcome is on disk; see [call.Config].
 	AsyncOutcomes bool
+	// Experimental follows drafts of MCP; see [mcpserver.Config].
+	Experimental bool
 	// Stdio is the policy for commands of stdio skills.
 	Stdio tool.StdioPolicy
 	// StdioFromDashboard and HighRiskMaxAge are settings of the dashboard that the API shows to operators.
@@ -337,6 +339,7 @@ func (rt *Runtime) makeEdges() error {
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
 		Calls: rt.Calls, Plans: rt.Calls, Agents: rt.Agents, Catalog: rt.Catalog, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
 		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.askAgent, Failures: rt.Failures,
+		Experimental: rt.Experimental,
 	})
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	form := url.Values{
 		"name": {"clerk"}, "instructions": {long}, "team": {"ops"}, "wait_budget": {"10s"},
 		"model.provider": {"openai"}, "model.name": {"m"}, "model.api_key": {typedSecret},
-		"error_style": {agent.ErrorStyleCodes}, "limits.calls_per_minute": {"90"}, "limits.pending": {"20"},
+		"error_style": {agent.ErrorStyleCodes}, "pending_as": {agent.PendingAsResult}, "limits.calls_per_minute": {"90"}, "limits.pending": {"20"},
 	}
 	made := olga.post("/agents/new", page.fillForm("agent-form", form))
 	if made.status != http.StatusSeeOther {
@@ -49,7 +49,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if clerk.WaitBudget != 10*time.Second || clerk.Team != "ops" || clerk.Instructions != long {
 		t.Errorf("made %+v", clerk)
 	}
-	if clerk.ErrorStyle != agent.ErrorStyleCodes || clerk.ReplyLimit() != time.Minute || clerk.Limits != (agent.Limits{CallsPerMinute: 90, Pending: 20}) {
+	if clerk.ErrorStyle != agent.ErrorStyleCodes || clerk.PendingAs != agent.PendingAsResult || clerk.ReplyLimit() != time.Minute || clerk.Limits != (agent.Limits{CallsPerMinute: 90, Pending: 20}) {
 		t.Errorf("its endpoint: %+v", clerk)
 	}
 	path := "/agents/" + clerk.ID.String()

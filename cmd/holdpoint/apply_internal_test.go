@@ -119,6 +119,7 @@ agents:
     model: {provider: openai, name: some-model, base_url: http://127.0.0.1:9/v1, api_key_exec: [cat, secret.txt], max_tokens: 4096, images: false, input_price: 2.5, output_price: 10}
     wait_budget: 40s
     error_style: codes
+    pending_as: result
     reply_timeout: 30s
     limits: {calls_per_minute: 120, concurrency: 4, pending: 9, conversation_turns: 50, conversation_tokens: 1000000, conversation_cost: 0.75, conversation_time: 72h}
     team: back office

@@ -75,6 +75,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.BoolVar(&settings.TokensOff, "no-person-tokens", false, "switch personal tokens off: people sign in with the identity provider only")
 	flags.BoolVar(&settings.AsyncOutcomes, "async-outcomes", false,
 		"answer auto-approved calls before their outcome is on the database's disk: faster, and a crash of the database may forget outcomes")
+	flags.BoolVar(&settings.Experimental, "experimental", false, "follow drafts of MCP about approvals (SEP-2848, SEP-2643), which may change or be dropped")
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
 	flags.DurationVar(&settings.HighRiskMaxAge, "high-risk-max-age", ui.DefaultProofAge,
 		"how long ago a reviewer may have signed in to approve calls of high risk in the dashboard")

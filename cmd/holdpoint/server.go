@@ -61,6 +61,7 @@ type serverSettings struct {
 	TokensOff          bool
 	AfterRestore       bool
 	AsyncOutcomes      bool
+	Experimental       bool
 	Stdio              cli.Stdio
 	Programs           tool.StdioPolicy // the programs that skills may run; from Stdio
 	StdioFromDashboard bool
@@ -204,7 +205,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		PersonTokenTTL: s.settings.PersonTokenTTL, AgentKeyTTL: s.settings.AgentKeyTTL,
 		Issuers: s.issuerURLs(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
 		DualControl: s.settings.DualControl, SeparateRoles: s.settings.SeparateRoles, TokensOff: s.settings.TokensOff,
-		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Stdio: s.settings.Programs,
+		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Experimental: s.settings.Experimental, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge, MaxGrantTime: s.settings.MaxGrantTime,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
 		Collectors: s.listener.Collectors(), Ages: s.settings.Keep.Given(),

@@ -1236,6 +1236,7 @@ type Agent struct {
 	Limits       *Limits          `json:"limits"`
 	Model        json.RawMessage  `json:"model"`
 	Name         string           `json:"name"`
+	PendingAs    string           `json:"pending_as"`
 	Plans        bool             `json:"plans"`
 	ReplyTimeout string           `json:"reply_timeout"`
 	Revision     int64            `json:"revision"`
@@ -1253,6 +1254,7 @@ type AgentPatch struct {
 	Instructions *string          `json:"instructions,omitzero"`
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
+	PendingAs    *string          `json:"pending_as,omitzero"`
 	Plans        *bool            `json:"plans,omitzero"`
 	ReplyTimeout *string          `json:"reply_timeout,omitzero"`
 	Revision     *int64           `json:"revision,omitzero"`
@@ -1277,6 +1279,7 @@ type AgentSpec struct {
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
 	Name         string           `json:"name"`
+	PendingAs    *string          `json:"pending_as,omitzero"`
 	Plans        *bool            `json:"plans,omitzero"`
 	ReplyTimeout *string          `json:"reply_timeout,omitzero"`
 	Skills       []AssignmentSpec `json:"skills,omitzero"`

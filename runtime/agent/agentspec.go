@@ -13,6 +13,8 @@ type AgentSpec struct {
 	WaitBudget *Duration `json:"wait_budget,omitempty" setting:"column=wait_budget_ms,default=50s,min=1s,max=1h" flag:"how long a response is held open for a decision: 50s" about:"How long a response is held open for clients without tasks: 50s." doc:"How long a response is held open for clients without tasks."`
 	// ErrorStyle is ErrorStyleMCP or ErrorStyleCodes.
 	ErrorStyle string `json:"error_style,omitempty" setting:"column=error_style,enum=mcp|codes" flag:"how its endpoint reports errors: mcp, or codes for clients of older gateways" about:"How its endpoint reports errors: as MCP defines, or with the JSON-RPC codes of older gateways."`
+	// PendingAs is PendingAsError or PendingAsResult.
+	PendingAs string `json:"pending_as,omitempty" setting:"column=pending_as,enum=error|result" flag:"how a client that stops waiting is told that its call is pending: as an error, or as a result for frameworks that ask models to mend errors" about:"How a client is told at the end of the hold time that its call is pending: as a result with isError, or as one without, for frameworks that ask the model to mend errors."`
 	// ReplyTimeout is the time after which a tools/call is answered with error -32003. Zero: the default of the error style.
 	ReplyTimeout *Duration `json:"reply_timeout,omitempty" setting:"column=reply_timeout_ms,min=1s,max=24h,zero=that of the error style,unlisted" flag:"after it a tools/call is answered with error -32003; 0s is the default of the error style: none for mcp, 60s for codes" about:"The time after which a tools/call is answered with error -32003. 0s: never with error_style mcp, 1m with codes."`
 	// Limits restrict the agent. They have columns of their own.
@@ -36,6 +38,12 @@ func DefaultAgentSettings() AgentSettings { return (&AgentSpec{}).settings() }
 const (
 	ErrorStyleMCP   = "mcp"   // as the MCP specification says: errors that a model can correct are results with isError
 	ErrorStyleCodes = "codes" // every error is a JSON-RPC error, with the codes of older gateways
+)
+
+// How an agent's endpoint answers while a call is pending.
+const (
+	PendingAsError  = "error"  // a result with isError
+	PendingAsResult = "result" // a result without
 )
 
 // DefaultCodesReplyTimeout is the reply timeout of agents with [ErrorStyleCodes]. Those with [ErrorStyleMCP] have none.

@@ -226,6 +226,7 @@ func TestSpecIsValidated(t *testing.T) {
 		"agent twice":       {`{"agents":[{"name":"a"},{"name":"a"}]}`, "agents[1].name"},
 		"wait budget":       {`{"agents":[{"name":"a","wait_budget":"-1s"}]}`, "agents[0].wait_budget"},
 		"no wait budget":    {`{"agents":[{"name":"a","wait_budget":"0s"}]}`, "agents[0].wait_budget"},
+		"pending as":        {`{"agents":[{"name":"a","pending_as":"success"}]}`, "agents[0].pending_as"},
 		"error style":       {`{"agents":[{"name":"a","error_style":"json"}]}`, "agents[0].error_style"},
 		"reply timeout":     {`{"agents":[{"name":"a","reply_timeout":"10ms"}]}`, "agents[0].reply_timeout"},
 		"no reply for days": {`{"agents":[{"name":"a","reply_timeout":"25h"}]}`, "agents[0].reply_timeout"},

@@ -331,7 +331,7 @@ func TestEverySettingLoosensOrNot(t *testing.T) {
 		"not_secret": {plain: `{"not_secret":["/a"]}`, why: "reviewers see more"},
 	}
 	agents := map[string]string{
-		"name": "", "instructions": "", "model": "its calls are judged", "wait_budget": "", "error_style": "", "reply_timeout": "", "limits": "they bound the number of calls",
+		"name": "", "instructions": "", "model": "its calls are judged", "wait_budget": "", "error_style": "", "pending_as": "", "reply_timeout": "", "limits": "they bound the number of calls",
 		"team": "somebody still decides", "escalate_to": "", "escalation": "", "skills": "calls of the skill are judged as those of other agents",
 		"plans": "a reviewer approves each plan",
 	}

@@ -292,6 +292,8 @@ type AgentSettings struct {
 	WaitBudget time.Duration
 	// ErrorStyle is ErrorStyleMCP or ErrorStyleCodes.
 	ErrorStyle string
+	// PendingAs is PendingAsError or PendingAsResult.
+	PendingAs string
 	// ReplyTimeout is the time after which a tools/call is answered with error -32003. Zero: the default of the error style.
 	ReplyTimeout time.Duration
 	// Limits restrict the agent. They have columns of their own.
@@ -312,6 +314,7 @@ type AgentPatch struct {
 	Model        *ModelSpec        `json:"model,omitempty"` // in a patch, an empty api_key keeps that of the same provider and base_url; empty provider and name remove the model
 	WaitBudget   *Duration         `json:"wait_budget,omitempty"`
 	ErrorStyle   *string           `json:"error_style,omitempty"`
+	PendingAs    *string           `json:"pending_as,omitempty"`
 	ReplyTimeout *Duration         `json:"reply_timeout,omitempty"`
 	Limits       *Limits           `json:"limits,omitempty"`
 	Team         *string           `json:"team,omitempty"`
@@ -327,6 +330,7 @@ func (spec *AgentSpec) settings() AgentSettings {
 	return AgentSettings{
 		WaitBudget:   orDefault(spec.WaitBudget, 50*time.Second),
 		ErrorStyle:   cmp.Or(spec.ErrorStyle, "mcp"),
+		PendingAs:    cmp.Or(spec.PendingAs, "error"),
 		ReplyTimeout: orDefault(spec.ReplyTimeout, 0),
 		Limits:       normalizeLimits(spec.Limits),
 		Team:         spec.Team,
@@ -343,6 +347,9 @@ func (s *AgentSettings) fillSpec(spec *AgentSpec) {
 	}
 	if s.ErrorStyle != "mcp" {
 		spec.ErrorStyle = s.ErrorStyle
+	}
+	if s.PendingAs != "error" {
+		spec.PendingAs = s.PendingAs
 	}
 	if s.ReplyTimeout != 0 {
 		spec.ReplyTimeout = new(Duration(s.ReplyTimeout))
@@ -363,6 +370,9 @@ func (patch *AgentPatch) applySettings(s AgentSettings) AgentSettings {
 	}
 	if patch.ErrorStyle != nil {
 		s.ErrorStyle = cmp.Or(*patch.ErrorStyle, "mcp")
+	}
+	if patch.PendingAs != nil {
+		s.PendingAs = cmp.Or(*patch.PendingAs, "error")
 	}
 	if patch.ReplyTimeout != nil {
 		s.ReplyTimeout = time.Duration(*patch.ReplyTimeout)
@@ -389,6 +399,7 @@ func (patch *AgentPatch) applySettings(s AgentSettings) AgentSettings {
 func (s *AgentSettings) validateSettings(r report) {
 	r.checkDuration("wait_budget", s.WaitBudget, time.Second, time.Hour)
 	r.checkChoice("error_style", s.ErrorStyle, "mcp", "codes")
+	r.checkChoice("pending_as", s.PendingAs, "error", "result")
 	r.checkOptionalDuration("reply_timeout", s.ReplyTimeout, time.Second, 24*time.Hour, "that of the error style")
 	r.checkTeam("team", s.Team)
 	r.checkTeam("escalate_to", s.EscalateTo)
@@ -399,6 +410,7 @@ func (s *AgentSettings) listSettings() []field {
 	var list fieldList
 	list.add("wait_budget", Duration(s.WaitBudget).String())
 	list.add("error_style", s.ErrorStyle)
+	list.add("pending_as", s.PendingAs)
 	if s.ReplyTimeout != 0 {
 		list.add("reply_timeout", Duration(s.ReplyTimeout).String())
 	}
@@ -412,17 +424,17 @@ func (s *AgentSettings) listSettings() []field {
 
 // SQL of the settings that have a column. The parameters come after the 12 of the other columns.
 const (
-	agentSettingColumns    = `wait_budget_ms, error_style, reply_timeout_ms, team, escalate_to, escalation, plans`
-	agentSettingValues     = `a.wait_budget_ms, a.error_style, a.reply_timeout_ms, coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.escalation, a.plans`
-	agentSettingParameters = `$13, $14, $15, nullif($16, ''), nullif($17, ''), $18, $19`
+	agentSettingColumns    = `wait_budget_ms, error_style, pending_as, reply_timeout_ms, team, escalate_to, escalation, plans`
+	agentSettingValues     = `a.wait_budget_ms, a.error_style, a.pending_as, a.reply_timeout_ms, coalesce(a.team, ''), coalesce(a.escalate_to, ''), a.escalation, a.plans`
+	agentSettingParameters = `$13, $14, $15, $16, nullif($17, ''), nullif($18, ''), $19, $20`
 )
 
 // settingTargets returns where the columns of agentSettingValues are scanned to.
 func (s *AgentSettings) settingTargets() []any {
-	return []any{(*milliseconds)(&s.WaitBudget), &s.ErrorStyle, (*milliseconds)(&s.ReplyTimeout), &s.Team, &s.EscalateTo, &s.Escalation, &s.Plans}
+	return []any{(*milliseconds)(&s.WaitBudget), &s.ErrorStyle, &s.PendingAs, (*milliseconds)(&s.ReplyTimeout), &s.Team, &s.EscalateTo, &s.Escalation, &s.Plans}
 }
 
 // settingArguments returns the arguments of agentSettingParameters.
 func (s *AgentSettings) settingArguments() []any {
-	return []any{s.WaitBudget.Milliseconds(), s.ErrorStyle, s.ReplyTimeout.Milliseconds(), s.Team, s.EscalateTo, s.Escalation, s.Plans}
+	return []any{s.WaitBudget.Milliseconds(), s.ErrorStyle, s.PendingAs, s.ReplyTimeout.Milliseconds(), s.Team, s.EscalateTo, s.Escalation, s.Plans}
 }

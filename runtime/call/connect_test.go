@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -78,8 +79,20 @@ func TestGatedCallWaitsForConnectionThenForReviewer(t *testing.T) {
 	if len(waiting) != 1 || waiting[0].Call.ID != ticket.ID || waiting[0].Reason != "the skill is not connected yet" {
 		t.Fatalf("unconnected calls: %+v", waiting)
 	}
+	wantDeadline := func(status call.Status, want time.Time) {
+		t.Helper()
+		if got, err := w.calls.WaitDeadline(t.Context(), call.Viewer{}, ticket.ID, status); err != nil || !got.Equal(want) {
+			t.Errorf("%s until %s, %v, want %s", status, got, err, want)
+		}
+	}
+	wantDeadline(call.NeedsConnection, ticket.Deadline)
+	wantDeadline(call.Parked, time.Time{})
 	w.connectSkill("files")
 	w.waitForStatus(ticket.ID, call.Parked)
+	asked, err := w.calls.GetApproval(t.Context(), ticket.ID)
+	check(t, err)
+	wantDeadline(call.Parked, asked.Approval.Deadline)
+	wantDeadline(call.NeedsConnection, time.Time{})
 	check(t, w.decide(ticket.ID, true))
 	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
 		t.Fatalf("call ended as %s, sent %d times", c.Status, len(w.source.Arguments()))

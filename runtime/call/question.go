@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -265,14 +266,30 @@ func (s *Service) Questions(ctx context.Context, viewer Viewer, id uuid.UUID) ([
 	return open, err
 }
 
-// ReviewDeadline returns the first deadline of the questions that wait for a reviewer; zero: there is none. Errors: ErrNotFound.
-func (s *Service) ReviewDeadline(ctx context.Context, viewer Viewer, id uuid.UUID) (time.Time, error) {
+// WaitDeadline returns until when a call with a status waits for people: for an approval, for a connection, or while it executes, for a
+// reviewer's decision about a question. Zero: it does not wait for people, or has another status by now. Errors: ErrNotFound.
+func (s *Service) WaitDeadline(ctx context.Context, viewer Viewer, id uuid.UUID, status Status) (until time.Time, err error) {
 	c, err := s.loadVisible(ctx, viewer, id)
-	if err != nil {
-		return time.Time{}, err
+	if err != nil || c.Status != status {
+		return until, err
 	}
-	_, until, err := s.openQuestions(ctx, c)
-	return until, err
+	switch status {
+	case Parked:
+		var a approval.Approval
+		a, err = approval.Get(ctx, s.Pool, id)
+		until = a.Deadline
+	case NeedsConnection:
+		err = s.Pool.QueryRow(ctx, `SELECT deadline FROM call_connections WHERE call_id = $1 AND ended_at IS NULL`, id).Scan(&until)
+	default:
+		_, until, err = s.openQuestions(ctx, c)
+	}
+	switch {
+	case errors.Is(err, approval.ErrNotFound), errors.Is(err, pgx.ErrNoRows): // it moved meanwhile
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("read the deadline of call %s: %w", id, err)
+	}
+	return until, nil
 }
 
 // openQuestions returns the questions that the client may answer now, and the first deadline of those that wait for a reviewer; zero:

@@ -117,7 +117,7 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 			id := w.approveAskable("files__write")
 			waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
 			own := call.Viewer{AgentID: w.agent.ID}
-			if until, err := other.ReviewDeadline(t.Context(), own, id); err != nil || !until.IsZero() {
+			if until, err := other.WaitDeadline(t.Context(), own, id, call.Executing); err != nil || !until.IsZero() {
 				t.Errorf("reviewed before it was answered: %v %v", until, err)
 			}
 			check(t, w.answerQuestion(id, 1, result(" "+accepted)))
@@ -125,7 +125,7 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 			if string(q.Answer.Result) != accepted || q.Review != call.ReviewAnswer || q.Deadline == nil {
 				t.Errorf("pending question %+v", q)
 			}
-			if until, err := other.ReviewDeadline(t.Context(), own, id); err != nil || !until.Equal(*q.Deadline) {
+			if until, err := other.WaitDeadline(t.Context(), own, id, call.Executing); err != nil || !until.Equal(*q.Deadline) {
 				t.Errorf("reviewed until %v, want %v (%v)", until, q.Deadline, err)
 			}
 			if open, err := other.Questions(t.Context(), own, id); err != nil || len(open) != 0 {

@@ -75,6 +75,15 @@ func (c *Call) ExplainEdits() string {
 		plain.Visible(string(c.Arguments), maxEdited) + "\n\n"
 }
 
+// IsRefused reports whether the agent must not make the call again unchanged.
+func (c *Call) IsRefused() bool {
+	switch c.Code {
+	case CodeDefinitionChanged, CodeSkillChanged, CodeReviewerRemoved, CodeCredentialRevoked, CodeFileChanged: // as denialWords says
+		return false
+	}
+	return c.Status == Rejected || c.Status == Denied
+}
+
 func denialWords(code string) string {
 	switch code {
 	case CodeDefinitionChanged:
@@ -104,6 +113,11 @@ func failureWords(c *Call) string {
 		effect = effectPossible
 	}
 	switch c.Failure {
+	case tool.JSONRPCError:
+		if c.Code == CodeTaskCancelled {
+			return "The tool's server cancelled the call after it had begun, so its outcome is unknown. " + effectPossible + quoteCause("Cause", c.Message)
+		}
+		return "The call failed with an error." + quoteCause("Cause", c.Message)
 	case tool.TransportFailure:
 		return "The tool's server could not be reached, or did not answer. " + effect + quoteCause("Cause", c.Message)
 	case tool.ProtocolFailure:

@@ -26,6 +26,7 @@ const (
 // The members of _meta that Holdpoint adds.
 const (
 	metaCall     = wire.MetaPrefix + "call"
+	metaError    = wire.MetaPrefix + "error" // the JSON-RPC error of a gated call's server, in the result of its task
 	metaProblems = wire.MetaPrefix + "problems"
 )
 
@@ -62,26 +63,20 @@ func modelIntroduction(problems []catalog.Problem) string {
 // nobodyDecides is added to the pending answer of a call that no reviewer can decide.
 const nobodyDecides = " At present no reviewer may decide it: tell the user that an operator has to appoint one."
 
-// resultForAgent returns a call's result for its agent: the first page, after a note on edits.
-func resultForAgent(c *call.Call) []byte {
+// resultForAgent returns a call's result for its agent: the first page, after a note and one on edits.
+func resultForAgent(c *call.Call, note string) []byte {
 	result := firstPage(c.Result, c.ID)
-	if note := c.ExplainEdits(); note != "" {
+	if note += c.ExplainEdits(); note != "" {
 		return wire.PrependText(result, strings.TrimSuffix(note, "\n\n"))
 	}
 	return result
 }
 
-// pendingText tells a client that stops waiting that its call continues. Reviewing is the deadline of a reviewer's decision
-// about a question of the server; zero: there is none.
-func pendingText(id uuid.UUID, status call.Status, deadline, reviewing time.Time, gated bool) string {
+// pendingText tells a client that stops waiting that its call continues. The deadline is that of the people that it waits for; zero:
+// none, or not known.
+func pendingText(id uuid.UUID, status call.Status, deadline time.Time, gated bool) string {
 	var text strings.Builder
-	if !reviewing.IsZero() {
-		text.WriteString("This call is executing. Its server asked a question, and a reviewer decides until " +
-			reviewing.UTC().Format(time.RFC3339) + " whether it gets the answer.")
-		status = ""
-	}
 	switch status {
-	case "":
 	case call.Parked:
 		text.WriteString("This call was not executed yet: it is waiting for approval by a person")
 		if !deadline.IsZero() {
@@ -95,7 +90,12 @@ func pendingText(id uuid.UUID, status call.Status, deadline, reviewing time.Time
 		}
 		text.WriteString(".")
 	default:
-		text.WriteString("This call is executing and has not ended yet.")
+		if deadline.IsZero() {
+			text.WriteString("This call is executing and has not ended yet.")
+			break
+		}
+		text.WriteString("This call is executing. Its server asked a question, and a reviewer decides until " +
+			deadline.UTC().Format(time.RFC3339) + " whether it gets the answer.")
 	}
 	fmt.Fprintf(&text, ` Its id is %s. To get its outcome, call %s with {"call_id": "%s"}`, id, awaitTool, id)
 	if gated || status == call.NeedsConnection {
@@ -106,18 +106,23 @@ func pendingText(id uuid.UUID, status call.Status, deadline, reviewing time.Time
 	return text.String()
 }
 
-// waitingFor is the text of a progress notification.
+// waitingFor is the text of a progress notification, and the message of a task.
 func waitingFor(status call.Status, deadline, now time.Time) string {
+	text, until := "waiting for the outcome", ", until "
 	switch {
 	case status == call.Executing || status == call.Approved:
 		return "executing"
-	case deadline.IsZero() || !now.Before(deadline):
-		return "waiting for the outcome"
+	case !deadline.IsZero() && !now.Before(deadline):
+		return text
 	case status == call.NeedsConnection:
-		return "waiting for a person to connect the skill, until " + deadline.UTC().Format("15:04:05Z")
-	default:
-		return "waiting for approval until " + deadline.UTC().Format("15:04:05Z")
+		text = "waiting for a person to connect the skill"
+	case status == call.Parked:
+		text, until = "waiting for approval", " until "
 	}
+	if deadline.IsZero() {
+		return text
+	}
+	return text + until + deadline.UTC().Format("15:04:05Z")
 }
 
 // waitingForReview is the text of a progress notification while a reviewer decides about a question of the skill's server.
@@ -147,6 +152,16 @@ func callMeta(id uuid.UUID, status call.Status, code string, c *call.Call, attac
 		meta = append(meta, `,"edited":true`...)
 	}
 	return append(meta, '}')
+}
+
+// pendingMeta is [callMeta] of a call that is pending, with the deadline of the people that it waits for; zero: none, or not known.
+func pendingMeta(w *waiting, status call.Status, deadline time.Time) []byte {
+	meta := callMeta(w.id, status, codePending, nil, w.attached)
+	if deadline.IsZero() {
+		return meta
+	}
+	meta = append(meta[:len(meta)-1], `,"deadline":"`...)
+	return append(deadline.UTC().AppendFormat(meta, time.RFC3339), `"}`...)
 }
 
 // toolError returns an error result with a text. Meta is the inside of its _meta.

@@ -41,7 +41,7 @@ func (s *stubCalls) Questions(context.Context, call.Viewer, uuid.UUID) ([]call.Q
 	return nil, nil
 }
 
-func (s *stubCalls) ReviewDeadline(context.Context, call.Viewer, uuid.UUID) (time.Time, error) {
+func (s *stubCalls) WaitDeadline(context.Context, call.Viewer, uuid.UUID, call.Status) (time.Time, error) {
 	return time.Time{}, nil
 }
 

@@ -182,7 +182,11 @@ func (x *toolCall) awaitFound(conversation uuid.UUID, found *call.Call) {
 	case fault != nil:
 		x.failWith("continue call", fault)
 	default:
-		x.waitForOutcome(conversation, waiting{id: found.ID, status: found.Status, gated: found.Gated, attached: true})
+		w := waiting{id: found.ID, status: found.Status, gated: found.Gated, attached: true}
+		if !w.status.Final() {
+			w.deadline = x.waitDeadline(w.id, w.status)
+		}
+		x.waitForOutcome(conversation, w)
 	}
 }
 
@@ -244,21 +248,23 @@ func (x *toolCall) answerAtDeadline(w waiting, answer func(waiting)) {
 
 func (x *toolCall) answerPending(w waiting) {
 	status := w.shownStatus()
-	text := pendingText(w.id, status, w.deadline, x.reviewDeadline(w.id, status), w.gated)
+	deadline := x.waitDeadline(w.id, status)
+	text := pendingText(w.id, status, deadline, w.gated)
 	if w.alone && status == call.Parked {
 		text += nobodyDecides
 	}
-	x.replyText(text, callMeta(w.id, status, codePending, nil, w.attached))
+	answer := toolError
+	if x.agent.PendingAs == agent.PendingAsResult {
+		answer = toolText
+	}
+	x.reply(answer(text, pendingMeta(&w, status, deadline), x.modern))
 }
 
-// reviewDeadline returns the deadline of a reviewer's decision about a question of the call; zero: there is none.
-func (x *exchange) reviewDeadline(id uuid.UUID, status call.Status) time.Time {
-	if status != call.Executing {
-		return time.Time{}
-	}
-	until, err := x.Calls.ReviewDeadline(x.r.Context(), x.viewer(), id)
+// waitDeadline returns until when an open call with a status waits for people; zero: it does not, or that is not known.
+func (x *exchange) waitDeadline(id uuid.UUID, status call.Status) time.Time {
+	until, err := x.Calls.WaitDeadline(x.r.Context(), x.viewer(), id, status)
 	if err != nil {
-		x.Logger.Warn("look for questions under review", "agent", x.agent.Name, "call_id", id, "error", err)
+		x.Logger.Warn("read the deadline of a call", "agent", x.agent.Name, "call_id", id, "error", err)
 	}
 	return until
 }
@@ -325,9 +331,10 @@ type outcome struct {
 	pieces [][]byte
 }
 
-// tellOutcome returns the outcome of a call for its client.
+// tellOutcome returns the outcome of a call for its client. A gated call was requested, so its task never fails: an error of its server is
+// an error result.
 func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
-	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 {
+	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 && !(w.task && c.Gated) {
 		return outcome{fault: true, status: x.faultStatus(c.Result), pieces: [][]byte{c.Result}}
 	}
 	var meta []byte
@@ -335,13 +342,19 @@ func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 		meta = callMeta(c.ID, c.Status, c.Code, c, w.attached)
 	}
 	if (c.Status == call.Succeeded || c.Failure == tool.ToolError) && len(c.Result) > 0 {
-		pieces, err := wire.DressResult(resultForAgent(c), addAskedConversation(c, meta), typed)
+		meta = x.addDrafts(c, w, addAskedConversation(c, meta))
+		pieces, err := wire.DressResult(resultForAgent(c, x.noteApproval(c, w)), meta, typed)
 		if err == nil {
 			return outcome{status: http.StatusOK, pieces: pieces}
 		}
 		x.Logger.Error("pass result on", "agent", x.agent.Name, "call_id", c.ID, "error", err)
 	}
-	text := toolError(c.ExplainEdits()+c.Explain(), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)
+	meta = callMeta(c.ID, c.Status, c.Code, c, w.attached)
+	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 {
+		meta = append(append(meta, `,"`+metaError+`":`...), c.Result...)
+	}
+	meta = x.addDrafts(c, w, meta)
+	text := toolError(c.ExplainEdits()+c.Explain(), meta, typed)
 	return outcome{status: http.StatusOK, pieces: [][]byte{text}}
 }
 

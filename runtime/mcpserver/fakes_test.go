@@ -54,9 +54,13 @@ func (f *fakeCalls) review(id uuid.UUID, until time.Time) {
 	f.change(id, func(c *fakeCall) { c.Status, c.reviewing = call.Executing, until })
 }
 
-func (f *fakeCalls) ReviewDeadline(_ context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error) {
-	if _, err := f.Get(context.Background(), viewer, id); err != nil {
+func (f *fakeCalls) WaitDeadline(_ context.Context, viewer call.Viewer, id uuid.UUID, status call.Status) (time.Time, error) {
+	c, err := f.Get(context.Background(), viewer, id)
+	switch {
+	case err != nil || c.Status != status:
 		return time.Time{}, err
+	case status == call.Parked:
+		return deadline, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

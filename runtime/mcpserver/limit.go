@@ -56,7 +56,7 @@ func (x *exchange) admitRequest() (done func(), ok bool) {
 // takePlace counts a request against the agent's limits. exceeded, if not nil, is the limit that refuses it. The caller must call done when the
 // request ends.
 func (x *exchange) takePlace() (done func(), exceeded *limit.Exceeded, err error) {
-	limits := limit.Limits{PerMinute: x.agent.Limits.CallsPerMinute, Concurrency: x.agent.Limits.Concurrency}
+	limits := limit.Limits{PerMinute: x.limitSubmissions(), Concurrency: x.agent.Limits.Concurrency}
 	if limits == (limit.Limits{}) {
 		return func() {}, nil, nil
 	}

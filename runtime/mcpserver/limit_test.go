@@ -22,6 +22,7 @@ type fakeLimits struct {
 	mu             sync.Mutex
 	err            error
 	admitted, open int
+	last           limit.Limits
 }
 
 func (f *fakeLimits) Admit(_ context.Context, _ uuid.UUID, l limit.Limits) (func(), error) {
@@ -33,6 +34,7 @@ func (f *fakeLimits) Admit(_ context.Context, _ uuid.UUID, l limit.Limits) (func
 	if l == (limit.Limits{}) {
 		return nil, errors.New("asked about an agent without limits")
 	}
+	f.last = l
 	f.admitted++
 	f.open++
 	return func() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,7 +120,7 @@ func (x *subscriptionStream) serveListen() {
 	if err == nil && (wants.tools || len(ids) > 0 || len(resources) > 0 || len(wants.lists) > 0) {
 		ctx, done := context.WithCancel(x.r.Context())
 		defer done()
-		tasks := make(chan [][]byte)
+		tasks := make(chan task)
 		for _, id := range ids {
 			go (&taskRequest{x.exchange}).followTask(ctx, id, tasks)
 		}
@@ -238,7 +239,7 @@ func (x *subscriptionStream) writeChanges(c *catalog.Conversation, l *listener, 
 				err = x.sendNotification("notifications/tools/list_changed", params)
 			}
 		case task := <-l.tasks:
-			err = x.sendNotification("notifications/tasks", params+",", task...)
+			err = x.sendNotification("notifications/tasks", addToMeta(params, task.meta)+",", task.members...)
 		case change := <-l.updates:
 			err = x.sendChange(change, l.lists, params)
 		case <-life.C:
@@ -254,6 +255,14 @@ func (x *subscriptionStream) writeChanges(c *catalog.Conversation, l *listener, 
 			return err
 		}
 	}
+}
+
+// addToMeta adds to params, which is a _meta alone, the inside of another one.
+func addToMeta(params string, meta []byte) string {
+	if meta == nil {
+		return params
+	}
+	return strings.TrimSuffix(params, "}") + "," + string(meta) + "}"
 }
 
 // sendNotification sends a notification. Params, and the pieces after it, are the inside of its parameters; "": it has none.

@@ -42,7 +42,7 @@ type Calls interface {
 	MarkDelivered(ctx context.Context, id uuid.UUID) error
 	Get(ctx context.Context, viewer call.Viewer, id uuid.UUID) (call.Call, error)
 	Questions(ctx context.Context, viewer call.Viewer, id uuid.UUID) ([]call.Question, error)
-	ReviewDeadline(ctx context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error)
+	WaitDeadline(ctx context.Context, viewer call.Viewer, id uuid.UUID, status call.Status) (time.Time, error)
 	Answer(ctx context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error
 	RequestCancel(ctx context.Context, viewer call.Viewer, id uuid.UUID) error
 
@@ -157,6 +157,9 @@ type Config struct {
 	// WriteTimeout limits each write to a client, instead of the HTTP server's own
 	// WriteTimeout. Zero: [DefaultWriteTimeout].
 	WriteTimeout time.Duration
+
+	// Experimental follows drafts of MCP; see package wire.
+	Experimental bool
 
 	// Broadcast sends a client's notifications/cancelled for a request that this process
 	// does not answer to the other processes, which call [Server.Drop]. Nil: there are none.

@@ -35,7 +35,7 @@ func (x *sessionRequest) initialize() {
 	x.w.Header().Set(wire.HeaderSession, started.ID.String())
 	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
-		Capabilities:    capabilities(false),
+		Capabilities:    x.capabilities(),
 		ServerInfo:      &mcp.Implementation{Name: serverName, Version: x.Version},
 		Instructions:    modelIntroduction(started.Problems),
 	}))
@@ -47,21 +47,24 @@ func (x *sessionRequest) discover() {
 		Meta:              mcp.Meta{mcp.MetaKeyServerInfo: json.RawMessage(x.info)},
 		Cacheable:         mcp.Cacheable{TTLMs: int(discoverTTL.Milliseconds()), CacheScope: "private"},
 		SupportedVersions: supportedVersions(),
-		Capabilities:      capabilities(true),
+		Capabilities:      x.capabilities(),
 		Instructions:      modelIntroduction(nil),
 	}
 	found.ResultType = "complete"
 	x.reply(marshal(found))
 }
 
-func capabilities(modern bool) *mcp.ServerCapabilities {
+func (x *sessionRequest) capabilities() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{
 		Tools:     &mcp.ToolCapabilities{ListChanged: true},
 		Logging:   &mcp.LoggingCapabilities{}, //nolint:staticcheck // deprecated, and in use
 		Resources: &mcp.ResourceCapabilities{Subscribe: true, ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Completions: &mcp.CompletionCapabilities{},
 	}
-	if modern {
+	if x.modern {
 		c.Extensions = map[string]any{wire.TasksExtension: struct{}{}}
+		if x.Experimental {
+			c.Extensions[wire.ApprovalExtension] = struct{}{}
+		}
 	}
 	return c
 }

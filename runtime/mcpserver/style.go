@@ -39,7 +39,7 @@ func invalidArguments(c *call.Call) *jsonrpc.Error {
 // answerLate answers that the reply timed out. The call continues, and its outcome remains available.
 func (x *toolCall) answerLate(w waiting) {
 	x.fail(&jsonrpc.Error{
-		Code: codeReply, Message: "reply timeout: " + pendingText(w.id, w.shownStatus(), w.deadline, x.reviewDeadline(w.id, w.shownStatus()), w.gated),
+		Code: codeReply, Message: "reply timeout: " + pendingText(w.id, w.shownStatus(), x.waitDeadline(w.id, w.shownStatus()), w.gated),
 		Data: marshal(map[string]string{"code": codeReplyTimeout, "call_id": w.id.String(), "status": string(w.shownStatus())}),
 	})
 }

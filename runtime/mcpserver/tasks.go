@@ -46,9 +46,13 @@ func (x *toolCall) answerTask(w waiting) {
 	case found.Status.Final():
 		x.deliverOutcome(&found, w)
 	default:
-		task := appendTask([]byte(`{"resultType":"task",`), &found, taskWorking, waitingFor(found.Status, w.deadline, x.Now()))
-		task = append(append(append(task, `,"_meta":{`...), callMeta(w.id, found.Status, codePending, nil, w.attached)...), "}}"...)
-		x.reply(task)
+		deadline := x.waitDeadline(w.id, found.Status)
+		task := appendTask([]byte(`{"resultType":"task",`), &found, taskWorking, waitingFor(found.Status, deadline, x.Now()))
+		task = append(append(task, `,"_meta":{`...), pendingMeta(&w, found.Status, deadline)...)
+		if denial := x.pendingDenial(&found); denial != nil {
+			task = append(append(task, ','), denial...)
+		}
+		x.reply(append(task, "}}"...))
 	}
 }
 
@@ -107,7 +111,11 @@ func (x *taskRequest) getTask() {
 		x.failInternal("get task", err)
 		return
 	}
-	if err := x.writeResult(append(append([][]byte{[]byte(`{"resultType":"complete",`)}, task...), []byte("}"))...); err != nil {
+	pieces := [][]byte{[]byte(`{"resultType":"complete",`)}
+	if task.meta != nil {
+		pieces = append(pieces, []byte(`"_meta":{`), task.meta, []byte("},"))
+	}
+	if err := x.writeResult(append(append(pieces, task.members...), []byte("}"))...); err != nil {
 		x.noteClientLeft(err)
 		return
 	}
@@ -121,31 +129,46 @@ func (x *taskRequest) getTask() {
 	x.markDelivered(&found)
 }
 
-// describeTask returns the members of a task, in pieces.
-func (x *taskRequest) describeTask(ctx context.Context, c *call.Call) ([][]byte, error) {
-	if c.Status == call.Cancelled || c.Status.Final() && c.Code == call.CodeTaskCancelled {
-		return [][]byte{appendTask(nil, c, taskCancelled, "")}, nil
+// task is what a client is told about a task.
+type task struct {
+	meta    []byte   // the inside of its _meta; nil: none
+	members [][]byte // all others, in pieces
+}
+
+// isCancelledByServer reports whether the call's own server cancelled its task.
+func isCancelledByServer(c *call.Call) bool {
+	return c.Status.Final() && c.Code == call.CodeTaskCancelled
+}
+
+// describeTask returns what a client is told about a task. A gated call that was sent is never cancelled: it completes, and its result says
+// that its outcome is unknown.
+func (x *taskRequest) describeTask(ctx context.Context, c *call.Call) (task, error) {
+	if c.Status == call.Cancelled || isCancelledByServer(c) && !c.Gated {
+		return task{nil, [][]byte{appendTask(nil, c, taskCancelled, "")}}, nil
 	}
 	if c.Status.Final() {
-		told := x.tellOutcome(c, waiting{id: c.ID, status: c.Status, gated: c.Gated}, false)
+		told := x.tellOutcome(c, waiting{id: c.ID, status: c.Status, gated: c.Gated, task: true}, false)
 		status, member := taskCompleted, `,"result":`
 		if told.fault {
 			status, member = taskFailed, `,"error":`
 		}
-		return append([][]byte{appendTask(nil, c, status, ""), []byte(member)}, told.pieces...), nil
+		return task{nil, append([][]byte{appendTask(nil, c, status, ""), []byte(member)}, told.pieces...)}, nil
 	}
 	questions, err := x.Calls.Questions(ctx, x.viewer(), c.ID)
 	if err != nil {
-		return nil, err
+		return task{}, err
 	}
-	message := waitingFor(c.Status, time.Time{}, x.Now())
+	meta := x.pendingDenial(c)
 	if len(questions) > 0 {
-		return [][]byte{append(appendTask(nil, c, taskInputRequired, message), ','), inputRequests(questions)}, nil
+		message := waitingFor(c.Status, time.Time{}, x.Now())
+		return task{meta, [][]byte{append(appendTask(nil, c, taskInputRequired, message), ','), inputRequests(questions)}}, nil
 	}
-	if reviewing := x.reviewDeadline(c.ID, c.Status); !reviewing.IsZero() {
-		message = waitingForReview(reviewing)
+	deadline := x.waitDeadline(c.ID, c.Status)
+	message := waitingFor(c.Status, deadline, x.Now())
+	if c.Status == call.Executing && !deadline.IsZero() {
+		message = waitingForReview(deadline)
 	}
-	return [][]byte{appendTask(nil, c, taskWorking, message)}, nil
+	return task{meta, [][]byte{appendTask(nil, c, taskWorking, message)}}, nil
 }
 
 // updateTask serves tasks/update: answers to the task's questions.
@@ -204,7 +227,7 @@ func (x *taskRequest) watchedTasks(ctx context.Context, names []string) ([]uuid.
 }
 
 // followTask sends a task's current state, and again when it has questions and when it ends. It returns when ctx ends.
-func (x *taskRequest) followTask(ctx context.Context, id uuid.UUID, news chan<- [][]byte) {
+func (x *taskRequest) followTask(ctx context.Context, id uuid.UUID, news chan<- task) {
 	defer func() {
 		if cause := recover(); cause != nil { // a panic in a stream must not end the process
 			x.Logger.Error("send task: panic", "call_id", id, "cause", cause, "stack", string(debug.Stack()))

@@ -48,12 +48,13 @@ func TestTasks(t *testing.T) {
 			"resultType": "task", "taskId": id, "status": "working", "statusMessage": "waiting for approval until 15:04:05Z",
 			"createdAt": memberAt(v, "result", "createdAt"), "lastUpdatedAt": memberAt(v, "result", "lastUpdatedAt"),
 			"ttlMs": nil, "pollIntervalMs": 2000.0,
-			"_meta": map[string]any{"dev.holdpoint/call": map[string]any{"id": id, "status": "parked", "code": "pending"}},
+			"_meta": map[string]any{"dev.holdpoint/call": map[string]any{"id": id, "status": "parked", "code": "pending", "deadline": "2030-01-02T15:04:05Z"}},
 		}
 		if diff := cmp.Diff(want, memberAt(v, "result")); diff != "" {
 			t.Error(diff)
 		}
-		if v := b.requestTask("tasks/get", id, ""); memberAt(v, "result", "status") != "working" || memberAt(v, "result", "resultType") != "complete" {
+		if v := b.requestTask("tasks/get", id, ""); memberAt(v, "result", "status") != "working" || memberAt(v, "result", "resultType") != "complete" ||
+			memberAt(v, "result", "statusMessage") != "waiting for approval until 15:04:05Z" {
 			t.Errorf("%v", v)
 		}
 		b.calls.ask(callID, elicitation)

@@ -315,7 +315,7 @@ func TestDrain(t *testing.T) {
 		defer first.Body.Close()
 		b.server.Drain()
 		b.server.Drain()
-		if got := readEvents(first.Body); len(got) != 2 || !strings.Contains(got[1], `"_meta":{"dev.holdpoint/call":{"id":"`+id.String()+`","status":"parked","code":"pending"}}`) {
+		if got := readEvents(first.Body); len(got) != 2 || !strings.Contains(got[1], `"_meta":{"dev.holdpoint/call":{"id":"`+id.String()+`","status":"parked","code":"pending","deadline":"2030-01-02T15:04:05Z"}}`) {
 			t.Errorf("%q", got)
 		}
 		if a := b.post(callBody("1", "gated", `{}`), b.startSession()...); !strings.Contains(a.body, `"code":"pending"`) {

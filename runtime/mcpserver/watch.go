@@ -33,7 +33,7 @@ type listener struct {
 	find               func(context.Context) (*catalog.Conversation, error)
 
 	quiet   bool                   // the client did not subscribe to changes of its tools
-	tasks   <-chan [][]byte        // states of tasks to send; nil: none
+	tasks   <-chan task            // states of tasks to send; nil: none
 	updates <-chan resource.Change // of resources and lists; nil: none
 	lists   []resource.Kind        // that the client subscribed to
 	cancel  context.CancelCauseFunc

@@ -288,6 +288,15 @@ func AgentErrorsMCP() Message { return newMessage("agent.ErrorsMCP") }
 // AgentErrorsCodes is "JSON-RPC codes of older gateways".
 func AgentErrorsCodes() Message { return newMessage("agent.ErrorsCodes") }
 
+// AgentPendingAs is "Answer while pending".
+func AgentPendingAs() Message { return newMessage("agent.PendingAs") }
+
+// AgentPendingAsError is "as an error".
+func AgentPendingAsError() Message { return newMessage("agent.PendingAsError") }
+
+// AgentPendingAsResult is "as a result".
+func AgentPendingAsResult() Message { return newMessage("agent.PendingAsResult") }
+
 // AgentName is "Name".
 func AgentName() Message { return newMessage("agent.Name") }
 
@@ -326,6 +335,9 @@ func AgentEndpoint() Message { return newMessage("agent.Endpoint") }
 
 // AgentEndpointLead is "How it answers clients, and its limits.".
 func AgentEndpointLead() Message { return newMessage("agent.EndpointLead") }
+
+// AgentPendingAsHint is "What the client gets when the hold time ends. A result suits frameworks that ask the model to correct every error.".
+func AgentPendingAsHint() Message { return newMessage("agent.PendingAsHint") }
 
 // AgentReplyTimeoutHint is "When it ends, the client gets error -32003, and the call continues. If it is empty, there is no timeout, or 60s with the codes of older gateways.".
 func AgentReplyTimeoutHint() Message { return newMessage("agent.ReplyTimeoutHint") }

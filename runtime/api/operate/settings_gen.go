@@ -52,6 +52,7 @@ func newSkillSettings(s *agent.SkillSettings) SkillSettings {
 type AgentSettings struct {
 	WaitBudget   agent.Duration         `json:"wait_budget" doc:"How long a response is held open for clients without tasks: 50s."`
 	ErrorStyle   string                 `json:"error_style" enum:"mcp,codes" doc:"How its endpoint reports errors: as MCP defines, or with the JSON-RPC codes of older gateways."`
+	PendingAs    string                 `json:"pending_as" enum:"error,result" doc:"How a client is told at the end of the hold time that its call is pending: as a result with isError, or as one without, for frameworks that ask the model to mend errors."`
 	ReplyTimeout agent.Duration         `json:"reply_timeout" doc:"The time after which a tools/call is answered with error -32003. 0s: never with error_style mcp, 1m with codes."`
 	Limits       agent.Limits           `json:"limits"`
 	Team         *string                `json:"team" doc:"The team whose queue its calls are in, unless their skill names one; null: all teams."`
@@ -64,6 +65,7 @@ func newAgentSettings(s *agent.AgentSettings) AgentSettings {
 	return AgentSettings{
 		WaitBudget:   agent.Duration(s.WaitBudget),
 		ErrorStyle:   s.ErrorStyle,
+		PendingAs:    s.PendingAs,
 		ReplyTimeout: agent.Duration(s.ReplyTimeout),
 		Limits:       s.Limits,
 		Team:         rest.OrNull(s.Team),

@@ -19,8 +19,8 @@ var errShape = errors.New("not a result object")
 // IsObject reports whether a JSON value is an object.
 func IsObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// DressResult returns the pieces of a result with members added to its _meta, and with a resultType if it is typed. Members under
-// Holdpoint's prefix that the server wrote are removed.
+// DressResult returns the pieces of a result with members added to its _meta, and with a resultType if it is typed. Members that are
+// reserved for Holdpoint and that the server wrote are removed.
 func DressResult(raw, added []byte, typed bool) ([][]byte, error) {
 	suspicious := bytes.Contains(raw, []byte(`"_meta"`)) || bytes.Contains(raw, []byte(`\u`))
 	if added == nil && !typed && !suspicious {
@@ -65,13 +65,13 @@ func DressResult(raw, added []byte, typed bool) ([][]byte, error) {
 	return [][]byte{raw[:open], first, raw[open:]}, nil
 }
 
-// mergeMeta adds members to a _meta object and removes forged members under Holdpoint's prefix. Other values are replaced.
+// mergeMeta adds members to a _meta object and removes forged members that are reserved for Holdpoint. Other values are replaced.
 func mergeMeta(raw, added []byte) ([]byte, error) {
 	merged := []byte{'{'}
 	if IsObject(raw) {
 		var err error
 		merged, err = rewriteMembers(raw, func(name string, value []byte) []byte {
-			if strings.HasPrefix(name, MetaPrefix) {
+			if isReserved(name) {
 				return nil
 			}
 			return value

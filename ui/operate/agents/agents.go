@@ -261,6 +261,9 @@ func agentFacts(a *agent.Agent) []view.Fact {
 		{Name: text.AgentCreated(), Time: &a.CreatedAt},
 		{Name: text.AgentChanged(), Time: &a.UpdatedAt},
 	}
+	if a.PendingAs == agent.PendingAsResult {
+		list = append(list, view.Fact{Name: text.AgentPendingAs(), Text: text.AgentPendingAsResult()})
+	}
 	if limit := a.ReplyLimit(); limit > 0 {
 		list = append(list, view.Fact{Name: text.AgentReplyTimeout(), Text: text.Literal(present.DurationWords(limit))})
 	}

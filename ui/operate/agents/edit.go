@@ -67,7 +67,7 @@ func (f *agentForm) fields(fresh bool) []view.FormPart {
 // NewAgent asks for a new agent.
 func (h *Handler) NewAgent(w http.ResponseWriter, r *http.Request) {
 	h.answerWithNewAgent(w, r, http.StatusOK, &agentForm{
-		waitBudget: present.DurationWords(agent.DefaultAgentSettings().WaitBudget), endpoint: endpointForm{errorStyle: agent.ErrorStyleMCP},
+		waitBudget: present.DurationWords(agent.DefaultAgentSettings().WaitBudget), endpoint: usualEndpoint(),
 	}, nil)
 }
 
@@ -84,7 +84,7 @@ func (h *Handler) CreateAgent(w http.ResponseWriter, r *http.Request) {
 	var wrong shell.Faults
 	spec := agent.AgentSpec{
 		Name: f.name, Instructions: f.instructions, WaitBudget: wrong.Duration("wait_budget", f.waitBudget),
-		Team: f.team, EscalateTo: f.escalateTo, Escalation: wrong.Escalation("escalation", f.escalation), ErrorStyle: f.endpoint.errorStyle, Plans: f.endpoint.plans,
+		Team: f.team, EscalateTo: f.escalateTo, Escalation: wrong.Escalation("escalation", f.escalation), ErrorStyle: f.endpoint.errorStyle, PendingAs: f.endpoint.pendingAs, Plans: f.endpoint.plans,
 		ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout), Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
 	}
 	if m := f.model.readSpec(&wrong); *m != (agent.ModelSpec{}) {
@@ -148,7 +148,7 @@ func (h *Handler) SaveAgent(w http.ResponseWriter, r *http.Request) {
 	patch := agent.AgentPatch{
 		Instructions: &f.instructions, WaitBudget: wrong.Duration("wait_budget", f.waitBudget),
 		Team: &f.team, EscalateTo: &f.escalateTo, Escalation: new(wrong.Escalation("escalation", f.escalation)), Model: f.model.readSpec(&wrong), Revision: shell.RevisionOf(r),
-		ErrorStyle: &f.endpoint.errorStyle, Plans: &f.endpoint.plans, ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout),
+		ErrorStyle: &f.endpoint.errorStyle, PendingAs: &f.endpoint.pendingAs, Plans: &f.endpoint.plans, ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout),
 		Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
 	}
 	h.Submit(w, r, wrong, func(known shell.Faults) (string, error) {

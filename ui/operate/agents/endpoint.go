@@ -12,32 +12,42 @@ import (
 
 // endpointForm is the part of the form about an agent's endpoint. An empty field has no value.
 type endpointForm struct {
-	errorStyle, replyTimeout, callsPerMinute, concurrency, pending string
-	plans                                                          bool
+	errorStyle, pendingAs, replyTimeout, callsPerMinute, concurrency, pending string
+	plans                                                                     bool
 }
 
 func formOfEndpoint(a *agent.Agent) endpointForm {
 	return endpointForm{
-		errorStyle: a.ErrorStyle, replyTimeout: present.OptionalDurationWords(a.ReplyTimeout), callsPerMinute: formatNumber(a.Limits.CallsPerMinute), concurrency: formatNumber(a.Limits.Concurrency),
+		errorStyle: a.ErrorStyle, pendingAs: a.PendingAs, replyTimeout: present.OptionalDurationWords(a.ReplyTimeout), callsPerMinute: formatNumber(a.Limits.CallsPerMinute), concurrency: formatNumber(a.Limits.Concurrency),
 		pending: formatNumber(a.Limits.Pending), plans: a.Plans,
 	}
 }
 
 func readEndpointForm(r *http.Request) endpointForm {
 	return endpointForm{
-		errorStyle: shell.Line(r, "error_style"), replyTimeout: shell.Line(r, "reply_timeout"),
+		errorStyle: shell.Line(r, "error_style"), pendingAs: shell.Line(r, "pending_as"), replyTimeout: shell.Line(r, "reply_timeout"),
 		callsPerMinute: shell.Line(r, "limits.calls_per_minute"), concurrency: shell.Line(r, "limits.concurrency"),
 		pending: shell.Line(r, "limits.pending"), plans: shell.Ticked(r, "plans"),
 	}
 }
 
+// usualEndpoint is the form of an agent without settings of its own.
+func usualEndpoint() endpointForm {
+	return endpointForm{errorStyle: agent.ErrorStyleMCP, pendingAs: agent.PendingAsError}
+}
+
 func (f *endpointForm) part() view.FormPart {
-	usual := *f == endpointForm{errorStyle: agent.ErrorStyleMCP}
-	return view.FormPart{Title: text.AgentEndpoint(), Folded: usual, Words: text.AgentEndpointLead(), Fields: []view.Field{
+	return view.FormPart{Title: text.AgentEndpoint(), Folded: *f == usualEndpoint(), Words: text.AgentEndpointLead(), Fields: []view.Field{
 		{
 			Name: "error_style", Label: text.AgentErrors(), Kind: view.FieldSelect, Value: f.errorStyle, Required: true,
 			Choices: []view.Choice{
 				{Value: agent.ErrorStyleMCP, Word: text.AgentErrorsMCP()}, {Value: agent.ErrorStyleCodes, Word: text.AgentErrorsCodes()},
+			},
+		},
+		{
+			Name: "pending_as", Label: text.AgentPendingAs(), Kind: view.FieldSelect, Value: f.pendingAs, Required: true, Hint: text.AgentPendingAsHint(),
+			Choices: []view.Choice{
+				{Value: agent.PendingAsError, Word: text.AgentPendingAsError()}, {Value: agent.PendingAsResult, Word: text.AgentPendingAsResult()},
 			},
 		},
 		{

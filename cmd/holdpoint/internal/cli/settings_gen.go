@@ -23,6 +23,7 @@ func addSkillSettings(f *fieldFlags) {
 func addAgentSettings(f *fieldFlags) {
 	f.addText("wait-budget", "wait_budget", "how long a response is held open for a decision: 50s")
 	f.addText("error-style", "error_style", "how its endpoint reports errors: mcp, or codes for clients of older gateways")
+	f.addText("pending-as", "pending_as", "how a client that stops waiting is told that its call is pending: as an error, or as a result for frameworks that ask models to mend errors")
 	f.addText("reply-timeout", "reply_timeout", "after it a tools/call is answered with error -32003; 0s is the default of the error style: none for mcp, 60s for codes")
 	f.addText("team", "team", "team whose attention its calls need, unless their skill names one; \"\" is all teams")
 	f.addText("escalate-to", "escalate_to", "team that is asked at half of the deadline; \"\" is none")

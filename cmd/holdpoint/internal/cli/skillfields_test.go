@@ -129,8 +129,8 @@ func TestAgentCreateAndEdit(t *testing.T) {
 	if want := `{"team":"ops"}`; f.getLastBody() != want {
 		t.Errorf("sent %s, want %s", f.getLastBody(), want)
 	}
-	f.run("agent", "edit", "billing", "--error-style", "codes", "--reply-timeout", "30s", "--concurrency", "4", "--pending", "50").wantCode(t, 0)
-	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4,"pending":50},"reply_timeout":"30s","revision":3}`; f.getLastBody() != want {
+	f.run("agent", "edit", "billing", "--error-style", "codes", "--pending-as", "result", "--reply-timeout", "30s", "--concurrency", "4", "--pending", "50").wantCode(t, 0)
+	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4,"pending":50},"pending_as":"result","reply_timeout":"30s","revision":3}`; f.getLastBody() != want {
 		t.Errorf("sent %s, want %s", f.getLastBody(), want)
 	}
 	f.run("agent", "edit", "billing", "--model-images=false", "--model-output-price", "0.25", "--conversation-turns", "9", "--conversation-time", "72h").wantCode(t, 0)
