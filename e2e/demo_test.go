@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -62,6 +63,30 @@ func TestDemo(t *testing.T) {
 		if leaked := anyJWT.FindString(run.Stdout()); leaked != "" {
 			t.Errorf("%s is printed", leaked)
 		}
+	}
+}
+
+// TestDemoOnAnotherDatabase starts the demo as deploy/compose.yaml does: on a given database, listening on all addresses.
+func TestDemoOnAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.serverOptions()
+	o.Command, o.Port = "demo", holdpoint.FreePort(t)
+	o.DatabaseURL, o.Env = "", []string{"HOLDPOINT_DEMO_DATABASE_URL=" + w.databaseURL}
+	o.Args = []string{"--addr", fmt.Sprintf(":%d", o.Port), "--public-url", fmt.Sprintf("http://localhost:%d", o.Port)}
+	p := program.Serve(t, o)
+	eventually.Succeeds(t, patience, "the sign-in link", func() error {
+		if !strings.HasPrefix(signInLink.FindString(p.Stdout()), fmt.Sprintf("http://localhost:%d/", o.Port)) {
+			return fmt.Errorf("it is not printed:\n%s", p.Output())
+		}
+		return nil
+	})
+	if err := operatorAPI(p).Approve(t.Context(), pendingInvoice(t, p, "invoice-2026-001")); err != nil {
+		t.Fatal(err)
+	}
+	showsInOrder(t, p, 0, "auth     issued a token to holdpoint for http://127.0.0.1:"+strconv.Itoa(o.Port)+"/demo/skills/drive/mcp, scope drive.read drive.write, valid for 2m0s")
+	if _, err := os.Stat(filepath.Join(w.dataDir, "postgres")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an embedded cluster was made: %v", err)
 	}
 }
 

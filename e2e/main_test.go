@@ -42,6 +42,7 @@ func run(m *testing.M) int {
 	}
 	if err == nil {
 		program, err = holdpoint.Build(context.Background(), dir, raceDetector)
+		program.Server = os.Getenv("HOLDPOINT_E2E_SERVER") // tests that kill servers need their own process
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,6 +36,9 @@ const (
 	demoLinkTTL     = 24 * time.Hour
 	demoPoll        = 50 * time.Millisecond
 	demoFilesFolder = "files"
+
+	// demoDatabase is not DATABASE_URL, so that the demo does not register its agent in a database of servers.
+	demoDatabase = "HOLDPOINT_DEMO_DATABASE_URL"
 )
 
 func newDemoCmd(e *cli.Env) *cobra.Command {
@@ -52,7 +57,7 @@ authorization server, and gets a token for this one server. It gets the right to
 call that you approved needs it.
 
 The printed link signs you in, once. Ctrl-C stops everything; the next start continues with the same
-data.`,
+data. With HOLDPOINT_DEMO_DATABASE_URL set, the demo uses that database instead of a private one.`,
 		Example: "  holdpoint demo --open",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,6 +80,7 @@ data.`,
 				}
 				settings.DataDir = filepath.Join(dir, "demo")
 			}
+			settings.DatabaseURL = e.Getenv(demoDatabase)
 			settings.Path = e.Getenv("PATH")
 			if settings.Programs, err = settings.Stdio.PolicyOfDemo(e, settings.DataDir, settings.privatePaths()...); err != nil {
 				return err
@@ -167,7 +173,7 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	if _, err := terminal.newEvents(); err != nil { // events of earlier runs are not shown
 		return errors.Join(err, s.close())
 	}
-	skills.URL, skills.Say = "http://"+s.listener.Addr().String(), terminal.writeLine
+	skills.URL, skills.Say = localURL(s.listener.Addr()), terminal.writeLine
 	if err := skills.Mount(ctx, s.mux); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -183,6 +189,15 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	background.Wait()
 	_, _ = fmt.Fprintln(e.Stdout, "Stopped. Start it again to continue.")
 	return err
+}
+
+// localURL returns the URL by which this process reaches itself. A listener on all addresses is reached by the loopback address.
+func localURL(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return "http://" + addr.String()
+	}
+	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 }
 
 // startDemo prints the link, registers the agent and its skills, and starts the agent.

@@ -16,7 +16,8 @@ const raceOptions = "GORACE=atexit_sleep_ms=0"
 
 // Program is the built command.
 type Program struct {
-	Path string
+	Path   string
+	Server string // runs serve and demo instead, such as a container; empty: Path does
 }
 
 // Build builds the command into dir, with failpoints, and with the race detector if the tests have it.

@@ -2,6 +2,7 @@ package holdpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (p Program) TryStart(t testing.TB, o Options) (*Process, error) {
 		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Port: o.Port,
 		name: fmt.Sprintf("%s %d", o.Command, started.Add(1)), output: &output{}, ended: make(chan struct{}),
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.Path, o.commandLine()...) //nolint:gosec // G204: the program under test
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(p.Server, p.Path), o.commandLine()...) //nolint:gosec // G204: the program under test
 	cmd.Env = o.buildEnvironment(t)
 	cmd.Dir = o.Dir
 	cmd.Stdout, cmd.Stderr = process.output.newStream(true), process.output.newStream(false)

@@ -50,8 +50,7 @@ type Env struct {
 
 // Run runs the command that args name and returns the exit code. Commands of other packages are passed in further.
 func Run(ctx context.Context, e *Env, args []string, further ...*cobra.Command) int {
-	root := newRoot(e)
-	root.AddCommand(further...)
+	root := NewRoot(e, further...)
 	root.SetArgs(args)
 	root.SetIn(e.Stdin)
 	root.SetOut(e.Stdout)
@@ -113,7 +112,8 @@ func describeError(err error) string {
 	return b.String()
 }
 
-func newRoot(e *Env) *cobra.Command {
+// NewRoot returns the command holdpoint with all commands below it. Commands of other packages are passed in further.
+func NewRoot(e *Env, further ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdpoint",
 		Short: "A hold point for the tool calls of AI agents",
@@ -139,9 +139,10 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newHookCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e),
 		newInsightsCmd(e), newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e), newPlansCmd(e), newChangesCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newTeamsCmd(e), newAwayCmd(e), newWebhooksCmd(e), newHoldsCmd(e),
-		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newGuardCmd(e), newVersionCmd(e),
+		newAPICmd(e), newServerCmd(e), newHealthCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newGuardCmd(e), newVersionCmd(e),
 	)
 	e.deriveArguments(root)
+	root.AddCommand(further...)
 	return root
 }
 

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,4 +38,31 @@ func newServerCmd(e *Env) *cobra.Command {
 			})
 		}),
 	})
+}
+
+func newHealthCmd(e *Env) *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "health", Short: "Check that the server is ready",
+		Long: `Ask the server's /readyz. The exit code is 0 if the server is ready; else it is 1, and the reason is
+printed. Images use this command as their health check.`,
+		Example: "  holdpoint health --url http://127.0.0.1:8080",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := e.newClient("") // /readyz needs no credential
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			if _, err := api.Send(ctx, http.MethodGet, "/readyz", nil); err != nil {
+				return err
+			}
+			if e.json {
+				return e.printEncoded(map[string]bool{"ready": true})
+			}
+			return write(e.Stdout, "ready\n")
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for the answer") // /readyz gives the database 5 s
+	return cmd
 }
