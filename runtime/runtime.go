@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
+	"google.golang.org/grpc"
 	"gocloud.dev/blob"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
@@ -80,6 +81,8 @@ type Config struct {
 	MaxGrantTime time.Duration
 	// AllowSelfApproval lets people decide calls made on their own behalf.
 	AllowSelfApproval bool
+	// AccessRequests and ExtMcp add protocols for gateways; see [mcpserver.Config].
+	AccessRequests, ExtMcp bool
 	// DualControl lets changes that loosen wait for a second operator.
 	DualControl bool
 	// SeparateRoles: operator and reviewer are never one person.
@@ -340,6 +343,7 @@ func (rt *Runtime) makeEdges() error {
 		Calls: rt.Calls, Plans: rt.Calls, Agents: rt.Agents, Catalog: rt.Catalog, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
 		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.askAgent, Failures: rt.Failures,
 		Experimental: rt.Experimental,
+		AccessRequests: rt.AccessRequests, ExtMcp: rt.ExtMcp,
 	})
 	if err != nil {
 		return err
@@ -356,6 +360,9 @@ func (rt *Runtime) makeEdges() error {
 	})
 	return err
 }
+
+// Gateways returns the gRPC services for gateways.
+func (rt *Runtime) Gateways() []*grpc.ServiceDesc { return rt.mcp.Gateways() }
 
 // Mount adds the routes of all services.
 func (rt *Runtime) Mount(mux *http.ServeMux) {

@@ -49,12 +49,14 @@ func TestGateOnTheDesk(t *testing.T) {
 	arguments, err := call.CleanArguments([]byte(`{"command":"echo hi > file"}`))
 	check(t, err)
 	ticket, err := w.calls.Submit(t.Context(), call.Submission{
-		Agent: w.agent, PrincipalID: uuid.Nil, Entry: entry, Arguments: arguments, Gate: &call.GateRequest{Name: "r1", Directory: "/home/ann/app"},
+		Agent: w.agent, PrincipalID: uuid.Nil, Entry: entry, Arguments: arguments, Gate: &call.GateRequest{
+			Name: "r1", Directory: "/home/ann/app", GateOrigin: call.GateOrigin{Subject: &call.GateSubject{ID: "Rob@example.com"}},
+		},
 	})
 	check(t, err)
 	rita := w.signedIn("rita", identity.Reviewer)
 	page := rita.get("/calls/" + ticket.ID.String())
-	for _, want := range []string{"Holdpoint does not execute this call.", "codex executes it after you approve", "/home/ann/app"} {
+	for _, want := range []string{"Holdpoint does not execute this call.", "codex executes it after you approve", "/home/ann/app", "Made for, as the gateway says", "Rob@example.com"} {
 		if !strings.Contains(page.text(), want) {
 			t.Errorf("the call's page lacks %q", want)
 		}

@@ -84,6 +84,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.DurationVar(&settings.AgentKeyTTL, "agent-key-ttl", 0, "how long a new key of an agent is valid (default until it is revoked)")
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
+	settings.Gateways.Bind(cmd)
 	settings.Keep.Bind(cmd)
 	settings.Providers.Bind(cmd)
 	settings.TokenIssuers.Bind(cmd)
@@ -133,6 +134,7 @@ func (s *serverSettings) readEnvironment(e *cli.Env) error {
 func (s *serverSettings) privatePaths() []string {
 	paths := []string{
 		s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile, s.Edge.MetricsTokenFile, s.Bootstrap.File,
+		s.Gateways.Key,
 	}
 	if files, err := url.Parse(s.FilesURL); err == nil && files.Scheme == "file" {
 		paths = append(paths, files.Path)

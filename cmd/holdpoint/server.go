@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/bucket"
@@ -49,6 +50,7 @@ type serverSettings struct {
 	KeysetKMSURI       string        // key that encrypts the keyset; empty: none
 	Outward            cli.Outward
 	Edge               cli.Edge
+	Gateways           cli.Gateways
 	Keep               cli.Keep
 	Providers          cli.Providers
 	TokenIssuers       cli.TokenIssuers
@@ -100,12 +102,15 @@ type server struct {
 
 	metrics     *http.Server // nil: /metrics is on the main address
 	metricsAddr net.Addr
+
+	gateways     *grpc.Server // nil: they cannot ask over gRPC
+	gatewaysAddr net.Addr
 }
 
 // openServer listens, opens and migrates the database, and starts the services. The listener comes first: if the port is in
 // use, no database has to be started.
 func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
-	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check(), settings.Keep.Check(), cli.CheckKeysetKMS(settings.KeysetKMSURI)); err != nil {
+	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check(), settings.Gateways.Check(), settings.Keep.Check(), cli.CheckKeysetKMS(settings.KeysetKMSURI)); err != nil {
 		return nil, err
 	}
 	if settings.PersonTokenTTL < 0 || settings.PersonTokenTTL > 0 && settings.PersonTokenTTL < time.Minute {
@@ -209,6 +214,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge, MaxGrantTime: s.settings.MaxGrantTime,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
 		Collectors: s.listener.Collectors(), Ages: s.settings.Keep.Given(),
+		AccessRequests: s.settings.Gateways.Allows(cli.AccessRequests), ExtMcp: s.settings.Gateways.Allows(cli.ExtMcp),
 	})
 	if err != nil {
 		return err
@@ -237,7 +243,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		return err
 	}
 	s.runtime = rt
-	return nil
+	return s.serveGateways(ctx, rt.Gateways())
 }
 
 // issuerURLs returns the issuers that vouch for people. It warns about those without https.
@@ -298,6 +304,9 @@ func (s *server) close() error {
 			}
 			return nil
 		}))
+	}
+	if s.gateways != nil {
+		s.gateways.Stop() // gateways take a lost answer for a refusal
 	}
 	if s.metrics != nil {
 		errs = append(errs, s.metrics.Close())

@@ -63,6 +63,22 @@ func QueueTies(batch *pgx.Batch, a string, arg any, b uuid.UUID, into *Ties) {
 	})
 }
 
+// QueueNamed adds to a batch the question whether another system's names for a user mean a person. If they do, it sets named. names is a
+// query of one row of texts, or null, in which $2 is arg. Names are compared with ids, subjects and email addresses, and like these in any case
+// and without a scheme such as "mailto:": a name that fits two people means both.
+func QueueNamed(batch *pgx.Batch, names string, arg any, person uuid.UUID, named *bool) {
+	batch.Queue(`SELECT EXISTS (SELECT FROM (`+names+`) AS n (first, second), unnest(ARRAY[n.first, n.second]) AS t (name), people AS p
+		WHERE p.id = ANY (ARRAY(SELECT `+canonicalSQL("$1")+` UNION SELECT person_id FROM person_links WHERE same_as = `+canonicalSQL("$1")+`))
+			AND lower(regexp_replace(trim(t.name), '^(mailto|acct):', '', 'i')) IN (lower(trim(p.email)), lower(p.subject), p.id::text))`, person, arg).QueryRow(func(row pgx.Row) error {
+		var found bool
+		if err := row.Scan(&found); err != nil {
+			return fmt.Errorf("compare a subject with a person: %w", err)
+		}
+		*named = *named || found
+		return nil
+	})
+}
+
 // Sames returns, by person, the other person that an operator declared to be the same. It reads the database.
 func Sames(ctx context.Context, db postgres.Querier, people []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
 	return readLinks(ctx, db, ` WHERE person_id = ANY($1)`, people)

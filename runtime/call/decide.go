@@ -47,7 +47,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	first := &pgx.Batch{}
 	approval.QueueLock(first, d.CallID, &a, &now)
 	queueCall(first, d.CallID, &c)
-	s.queueTies(first, approval.PrincipalOf("$3"), d.CallID, d.By, &ties)
+	s.queueTies(first, approval.PrincipalOf("$3"), d.CallID, d.CallID, d.By, &ties)
 	err = postgres.InBatchTx(ctx, s.Pool, first, func(tx pgx.Tx) (*pgx.Batch, error) {
 		// The digest comes before the status, so that only a reviewer of this very approval learns how it was decided.
 		digest, err := approval.ParseDigest(d.Digest)
@@ -120,7 +120,7 @@ func (s *Service) CheckDecider(ctx context.Context, c *Call, by uuid.UUID) error
 
 // QueueTies adds the read of the ties of a call's principal and a reviewer to a batch, for [Service.CheckTies].
 func (s *Service) QueueTies(batch *pgx.Batch, c *Call, by uuid.UUID, into *identity.Ties) {
-	s.queueTies(batch, principalArg, c.PrincipalID, by, into)
+	s.queueTies(batch, principalArg, c.PrincipalID, c.ID, by, into)
 }
 
 // CheckTies is [Service.CheckDecider] with ties that were read.
@@ -135,16 +135,18 @@ const principalArg = "$3::uuid"
 func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Batcher, a *approval.Approval, by uuid.UUID) error {
 	var ties identity.Ties
 	batch := &pgx.Batch{}
-	s.queueTies(batch, principalArg, a.PrincipalID, by, &ties)
+	s.queueTies(batch, principalArg, a.PrincipalID, a.CallID, by, &ties)
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
 	return s.checkTies(ctx, db, a, ties)
 }
 
-// queueTies adds the read of the ties of a call's principal and a reviewer to a batch. principal is an SQL expression in which $3 is arg.
-func (s *Service) queueTies(batch *pgx.Batch, principal string, arg, by uuid.UUID, into *identity.Ties) {
+// queueTies adds the read of the ties of a call's principal and a reviewer to a batch. principal is an SQL expression in which $3 is arg. The
+// person whom a gateway names as the subject of its call counts as its principal.
+func (s *Service) queueTies(batch *pgx.Batch, principal string, arg, call, by uuid.UUID, into *identity.Ties) {
 	identity.QueueTies(batch, principal, arg, by, into)
+	identity.QueueNamed(batch, `SELECT s ->> 'id', s ->> 'email' FROM (SELECT caller -> 'gate' -> 'subject' AS s FROM calls WHERE id = $2) AS c`, call, by, &into.Same)
 }
 
 // checkTies returns an error if a call was made on behalf of a reviewer, by the ties of the two, or is outside the reviewer's limit. An unverified reviewer may be another

@@ -22,12 +22,14 @@ import (
 // [tool.Gate]. It is submitted and decided like any other. Instead of being sent, it is released to one request of its caller, once
 // (release.go). It is then executing, and no instance has claimed it. Its caller reports the outcome.
 
-// GateRequest is what the caller of a gate-only call says about itself. Only Directory is part of the digest.
+// GateRequest is what the caller of a gate-only call says about itself. Directory, Subject and TakesEdits are part of the digest.
 type GateRequest struct {
 	// Name is unique for each execution that the caller intends, such as a random UUID. It is not the id that a model gave the call: models
 	// repeat ids, and a repeat of a released request is allowed again until the release expires. Empty: it has no name.
 	Name      string
-	Directory string // where the call is executed; empty: not known
+	Directory string // where the call is executed: a folder, or the address that a gateway calls; empty: not known
+	// TakesEdits means that the caller executes the arguments of [Passage.Edited] instead of its own.
+	TakesEdits bool
 	GateOrigin
 }
 
@@ -37,29 +39,57 @@ type GateOrigin struct {
 	Session  string `json:"session,omitempty"`
 	Subagent string `json:"subagent,omitempty"` // empty: the main agent
 	Version  string `json:"version,omitempty"`  // of the host
+
+	// Subject is the person or program for which a gateway makes the call, as the gateway says. A person whom it names may not decide the
+	// call. Nil: the gateway does not say.
+	Subject *GateSubject `json:"subject,omitempty"`
+}
+
+// GateSubject is the subject of a gateway's call.
+type GateSubject struct {
+	Type  string `json:"type,omitempty"`
+	ID    string `json:"id"`
+	Email string `json:"email,omitempty"`
 }
 
 // gateBinding is the stored request of a gate-only call.
 type gateBinding struct {
-	Directory string `json:"cwd"`
+	Directory  string       `json:"cwd"`
+	Subject    *GateSubject `json:"subject,omitempty"`
+	TakesEdits bool         `json:"takes_edits,omitempty"`
 }
 
 // encodeBinding returns what a gate-only call is bound to besides its arguments. Nil: nothing.
 func (g *GateRequest) encodeBinding() (json.RawMessage, error) {
-	if g.Directory == "" {
+	b := gateBinding{g.Directory, g.Subject, g.TakesEdits}
+	if b == (gateBinding{}) {
 		return nil, nil
 	}
-	return json.Marshal(gateBinding{g.Directory})
+	return json.Marshal(b)
+}
+
+// attachParts returns what two submissions have in common besides their arguments, if they are about the same call: what it is bound to.
+func (g *GateRequest) attachParts() [][]byte {
+	parts := [][]byte{[]byte(g.Directory)}
+	if s := g.Subject; s != nil {
+		parts = append(parts, []byte("subject"), []byte(s.Type), []byte(s.ID), []byte(s.Email))
+	}
+	if g.TakesEdits {
+		parts = append(parts, []byte("edits"))
+	}
+	return parts
+}
+
+// binding returns what a gate-only call is bound to. It is empty if the content was deleted.
+func (c *Call) binding() (b gateBinding) {
+	if !c.GateOnly || c.request == nil || json.Unmarshal(c.request, &b) != nil {
+		return gateBinding{}
+	}
+	return b
 }
 
 // Directory returns where the caller executes a gate-only call. Empty: not known, or deleted.
-func (c *Call) Directory() string {
-	var b gateBinding
-	if !c.GateOnly || c.request == nil || json.Unmarshal(c.request, &b) != nil {
-		return ""
-	}
-	return b.Directory
-}
+func (c *Call) Directory() string { return c.binding().Directory }
 
 // GateOrigin returns where a gate-only call comes from, as its caller says.
 func (c *Call) GateOrigin() GateOrigin {

@@ -44,7 +44,7 @@ func attachKey(sub *Submission) []byte {
 		return hashParts(append(c.attachScope(), []byte("key"), []byte(sub.IdempotencyKey))...)
 	}
 	if sub.Gate != nil {
-		return hashParts(append(c.attachScope(), c.Arguments, []byte(sub.Gate.Directory))...)
+		return hashParts(append(append(c.attachScope(), c.Arguments), sub.Gate.attachParts()...)...)
 	}
 	return callKey(c)
 }

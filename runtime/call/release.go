@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -24,6 +25,8 @@ type Passage struct {
 	Message       string    // for models
 	Deadline      time.Time // of a pending call; zero: none
 	ReleasedUntil time.Time // of an allowed call: the caller must have begun before
+	// Edited are the arguments with which the caller must execute an allowed call. Nil: its own.
+	Edited json.RawMessage
 }
 
 const (
@@ -171,7 +174,7 @@ func describeRelease(c *Call, r *gateRelease, name string) Passage {
 	case c.Status != Executing || !r.lives:
 		p.Code, p.Message = codeReleaseExpired, releaseExpiredMessage
 	default:
-		p.Allowed, p.Code, p.Message, p.ReleasedUntil = true, codeReleased, releasedMessage, r.until
+		return releasedPassage(c, r)
 	}
 	return p
 }
@@ -198,5 +201,13 @@ func (s *Service) releaseApproved(ctx context.Context, c *Call, name string) (Pa
 	if err != nil || !ours {
 		return p, releaseRetry, err
 	}
-	return Passage{ID: c.ID, Allowed: true, Code: codeReleased, Message: releasedMessage, ReleasedUntil: r.until}, 0, nil
+	return releasedPassage(c, r), 0, nil
+}
+
+func releasedPassage(c *Call, r *gateRelease) Passage {
+	p := Passage{ID: c.ID, Allowed: true, Code: codeReleased, Message: releasedMessage, ReleasedUntil: r.until}
+	if c.Submitted != nil {
+		p.Edited = c.Arguments
+	}
+	return p
 }

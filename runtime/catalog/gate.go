@@ -22,14 +22,17 @@ func withoutGated(skills []agent.AssignedSkill) []agent.AssignedSkill {
 }
 
 // FindGated returns the entry of a tool whose calls the caller executes itself: one of a skill of the agent with the transport gate. A tool
-// that the skill does not have is registered. Errors: agent.ErrNotFound, tool.ErrToolName, tool.ErrTooManyTools.
+// that the skill does not have is registered. Without a name, it is the agent's only skill for gateways: one without a host. Errors: agent.ErrNotFound, tool.ErrToolName, tool.ErrTooManyTools.
 func (s *Service) FindGated(ctx context.Context, agentID uuid.UUID, skillName, toolName string) (*Entry, error) {
 	assigned, err := s.assignedSkills(ctx, agentID)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(assigned, func(a agent.AssignedSkill) bool { return a.Name == skillName && a.Transport == tool.Gate })
-	if i < 0 || !assigned[i].AllowsTool(toolName) {
+	fits := func(a agent.AssignedSkill) bool {
+		return a.Transport == tool.Gate && (a.Name == skillName || skillName == "" && a.Host == "")
+	}
+	i := slices.IndexFunc(assigned, fits)
+	if i < 0 || skillName == "" && slices.ContainsFunc(assigned[i+1:], fits) || !assigned[i].AllowsTool(toolName) {
 		return nil, fmt.Errorf("tool %q of skill %q: %w", toolName, skillName, agent.ErrNotFound)
 	}
 	skill, server, err := s.agents.Skill(ctx, assigned[i].ID)

@@ -282,9 +282,13 @@ func (x *response) failPlain(action string, err error) {
 }
 
 func (x *response) logFailure(action string, err error) string {
+	return x.logError(x.r.PathValue("agent"), action, err)
+}
+
+// logError logs an error of a request and returns the id under which it is found in the log.
+func (s *Server) logError(agentName, action string, err error) string {
 	id := uuid.NewString()
-	x.Logger.Error("request to an agent's endpoint failed", "error_id", id,
-		"agent", x.r.PathValue("agent"), "action", action, "error", err)
+	s.Logger.Error("request to an agent's endpoint failed", "error_id", id, "agent", agentName, "action", action, "error", err)
 	return id
 }
 

@@ -70,12 +70,7 @@ func (x *gateExchange) serve(serve func(*gateExchange) error) {
 			x.answerProblem(fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
 		}
 	}()
-	done, exceeded, err := x.takePlace()
-	if exceeded != nil {
-		seconds := max(1, int(math.Ceil(exceeded.RetryAfter.Seconds())))
-		x.w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		err = &gateProblem{http.StatusTooManyRequests, string(exceeded.Kind), exceeded.Error() + "; nothing was decided, try again in " + strconv.Itoa(seconds) + " s"}
-	}
+	done, err := x.admitAsk(x.r.Context(), x.w.Header(), x.agent)
 	if err != nil {
 		x.answerProblem(err)
 		return
@@ -84,6 +79,17 @@ func (x *gateExchange) serve(serve func(*gateExchange) error) {
 	if err := serve(x); err != nil {
 		x.answerProblem(err)
 	}
+}
+
+// admitAsk counts a question against the agent's limits, and sets Retry-After in h if they refuse it. The caller must call done at the end.
+func (s *Server) admitAsk(ctx context.Context, h http.Header, a *agent.Agent) (done func(), err error) {
+	done, exceeded, err := s.takePlace(ctx, a, a.Limits.CallsPerMinute)
+	if exceeded != nil {
+		seconds := strconv.Itoa(max(1, int(math.Ceil(exceeded.RetryAfter.Seconds()))))
+		h.Set("Retry-After", seconds)
+		err = &gateProblem{http.StatusTooManyRequests, string(exceeded.Kind), exceeded.Error() + "; nothing was decided, try again in " + seconds + " s"}
+	}
+	return done, err
 }
 
 // gateProblem is an answer that is no decision (RFC 9457).
@@ -104,13 +110,13 @@ func (x *gateExchange) answerProblem(err error) {
 		x.noteClientLeft(err)
 		return
 	}
-	p := x.describeProblem(err)
+	p := x.describeProblem(x.w.Header(), x.r.PathValue("agent"), err)
 	body := marshal(map[string]any{"title": http.StatusText(p.status), "status": p.status, "code": p.code, "detail": p.detail})
 	x.writeBody(p.status, "application/problem+json", body)
 }
 
-// describeProblem returns the problem of an error. Unexpected errors are logged.
-func (x *gateExchange) describeProblem(err error) *gateProblem {
+// describeProblem returns the problem of an error, and sets Retry-After in h. Unexpected errors are logged.
+func (s *Server) describeProblem(h http.Header, agentName string, err error) *gateProblem {
 	p, ok := errors.AsType[*gateProblem](err)
 	full, isFull := errors.AsType[*call.PendingError](err)
 	switch {
@@ -124,8 +130,8 @@ func (x *gateExchange) describeProblem(err error) *gateProblem {
 	case errors.Is(err, call.ErrNotFound):
 		p = &gateProblem{http.StatusNotFound, codeNotFound, "there is no such call"}
 	default:
-		p = &gateProblem{0, codeInternal, "internal error " + x.logFailure("gate", err)}
-		if p.status = inbound.FailureStatus(x.w.Header(), err); p.status == http.StatusServiceUnavailable {
+		p = &gateProblem{0, codeInternal, "internal error " + s.logError(agentName, "gate", err)}
+		if p.status = inbound.FailureStatus(h, err); p.status == http.StatusServiceUnavailable {
 			p.code = codeUnavailable
 		}
 	}
@@ -160,6 +166,10 @@ type gateAsk struct {
 		Subagent  string `json:"subagent"`
 		Version   string `json:"version"`
 	} `json:"context"`
+
+	// Of a gateway's question; see [call.GateRequest].
+	subject    call.GateSubject
+	takesEdits bool
 }
 
 // validate checks what the caller says about itself.
@@ -174,6 +184,9 @@ func (a *gateAsk) validate() error {
 		{"context.session_id", a.Context.SessionID, maxOrigin},
 		{"context.subagent", a.Context.Subagent, maxOrigin},
 		{"context.version", a.Context.Version, maxOrigin},
+		{"subject.type", a.subject.Type, maxOrigin},
+		{"subject.id", a.subject.ID, maxOrigin},
+		{"subject.properties.email", a.subject.Email, maxOrigin},
 	} {
 		if f.value != plain.Storable(f.value, f.limit) {
 			return invalidField(f.name, "must be at most %d bytes of UTF-8 without NUL", f.limit)
@@ -220,7 +233,7 @@ func (x *gateExchange) serveAsk() error {
 	}
 	wait, cancel := x.beginGateWait(ask.Wait)
 	defer cancel()
-	p, err := x.submitAsk(x.r.Context(), wait, &ask)
+	p, err := x.submitAsk(x.r.Context(), wait, x.caller, &ask)
 	if err != nil {
 		return err
 	}
@@ -228,39 +241,54 @@ func (x *gateExchange) serveAsk() error {
 	return nil
 }
 
-// submitAsk submits a call, and waits for the decision.
-func (x *gateExchange) submitAsk(ctx, wait context.Context, ask *gateAsk) (call.Passage, error) {
-	if err := ask.validate(); err != nil {
+// submitAsk submits a call, and waits for the decision. It ends at the latest with wait.
+func (s *Server) submitAsk(ctx, wait context.Context, who caller, ask *gateAsk) (call.Passage, error) {
+	sub, err := s.buildSubmission(ctx, who, ask)
+	if err != nil {
 		return call.Passage{}, err
+	}
+	return s.Calls.Gate(ctx, wait, sub)
+}
+
+// buildSubmission returns the submission of a call.
+func (s *Server) buildSubmission(ctx context.Context, who caller, ask *gateAsk) (sub call.Submission, err error) {
+	if err := ask.validate(); err != nil {
+		return sub, err
 	}
 	if len(ask.Arguments) == 0 {
 		ask.Arguments = jsontext.Value("{}")
 	}
 	arguments, err := call.CleanArguments(ask.Arguments)
 	if refused, ok := errors.AsType[*call.DoorError](err); ok {
-		return call.Passage{}, invalidField("arguments"+plain.Visible(refused.Pointer, wire.MaxShown), "%s", refused.Reason)
+		return sub, invalidField("arguments"+plain.Visible(refused.Pointer, wire.MaxShown), "%s", refused.Reason)
 	}
 	if err != nil {
-		return call.Passage{}, invalidField("arguments", "%s", err)
+		return sub, invalidField("arguments", "%s", err)
 	}
-	entry, err := x.Catalog.FindGated(ctx, x.agent.ID, ask.Skill, ask.Tool)
+	entry, err := s.Catalog.FindGated(ctx, who.agent.ID, ask.Skill, ask.Tool)
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
-		return call.Passage{}, &gateProblem{http.StatusNotFound, codeNotFound, "skill and tool: must be a skill with transport gate that is assigned to this agent, and a tool that it may use"}
+		return sub, &gateProblem{http.StatusNotFound, codeNotFound, "skill and tool: must be a skill with transport gate that is assigned to this agent, and a tool that it may use"}
 	case errors.Is(err, tool.ErrToolName):
-		return call.Passage{}, invalidField("tool", "%s", tool.ErrToolName)
+		return sub, invalidField("tool", "%s", tool.ErrToolName)
 	case errors.Is(err, tool.ErrTooManyTools):
-		return call.Passage{}, invalidField("tool", "must be one of the skill's tools: %s", tool.ErrTooManyTools)
+		return sub, invalidField("tool", "must be one of the skill's tools: %s", tool.ErrTooManyTools)
 	case err != nil:
-		return call.Passage{}, err
+		return sub, err
 	}
-	return x.Calls.Gate(ctx, wait, call.Submission{
-		Agent: x.agent, PrincipalID: x.principal, Entry: entry, Arguments: arguments,
+	var subject *call.GateSubject
+	if ask.subject != (call.GateSubject{}) {
+		subject = &ask.subject
+	}
+	return call.Submission{
+		Agent: who.agent, PrincipalID: who.principal, Entry: entry, Arguments: arguments,
 		Gate: &call.GateRequest{
-			Name: ask.RequestID, Directory: ask.Context.Cwd,
-			GateOrigin: call.GateOrigin{Host: ask.Context.Host, Session: ask.Context.SessionID, Subagent: ask.Context.Subagent, Version: ask.Context.Version},
+			Name: ask.RequestID, Directory: ask.Context.Cwd, TakesEdits: ask.takesEdits,
+			GateOrigin: call.GateOrigin{
+				Host: ask.Context.Host, Session: ask.Context.SessionID, Subagent: ask.Context.Subagent, Version: ask.Context.Version, Subject: subject,
+			},
 		},
-	})
+	}, nil
 }
 
 // serveAwait answers again about a call.
@@ -384,10 +412,17 @@ func (x *gateExchange) answerPassage(p *call.Passage) {
 	}
 	x.w.Header().Set(wire.HeaderCall, p.ID.String())
 	x.writeBody(http.StatusOK, "application/json", body)
-	if !p.Final || x.r.Context().Err() != nil {
+	if x.r.Context().Err() == nil {
+		x.noteDelivered(x.r.Context(), x.agent, p)
+	}
+}
+
+// noteDelivered records that a caller knows the end of a call. If it fails, the caller learns the end again.
+func (s *Server) noteDelivered(ctx context.Context, a *agent.Agent, p *call.Passage) {
+	if !p.Final {
 		return
 	}
-	if err := x.Calls.MarkDelivered(context.WithoutCancel(x.r.Context()), p.ID); err != nil {
-		x.Logger.Warn("mark call delivered", "agent", x.agent.Name, "call_id", p.ID, "error", err)
+	if err := s.Calls.MarkDelivered(context.WithoutCancel(ctx), p.ID); err != nil {
+		s.Logger.Warn("mark call delivered", "agent", a.Name, "call_id", p.ID, "error", err)
 	}
 }

@@ -66,6 +66,12 @@ func (f *fakeGate) LeaveGate(_ context.Context, _ call.Viewer, id uuid.UUID, nam
 	return f.err
 }
 
+func (f *fakeGate) ReadGateTask(context.Context, call.Viewer, uuid.UUID) (*call.GateTask, error) {
+	return nil, call.ErrNotFound
+}
+
+func (f *fakeGate) NameGateRequest(context.Context, *call.Submission, uuid.UUID) error { return f.err }
+
 // FindGated knows the skill laptop with the tool Bash.
 func (f *fakeAgents) FindGated(_ context.Context, _ uuid.UUID, skill, name string) (*catalog.Entry, error) {
 	if skill != "laptop" {

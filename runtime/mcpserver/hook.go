@@ -53,7 +53,7 @@ func (s *Server) serveClaudeCodeHook(w http.ResponseWriter, r *http.Request) {
 	}()
 	v, err := x.decideMessage()
 	if err != nil {
-		v = verdict{reason: host.NotRun(x.describeProblem(err).detail)}
+		v = verdict{reason: host.NotRun(x.describeProblem(x.w.Header(), x.r.PathValue("agent"), err).detail)}
 	}
 	x.answerHook(v)
 }
@@ -87,10 +87,7 @@ func (x *hookExchange) decideMessage() (verdict, error) {
 	}
 	x.caller = who
 	x.r = x.r.WithContext(audit.WithCredential(x.r.Context(), who.auditActor(), who.credential))
-	done, exceeded, err := x.takePlace()
-	if exceeded != nil {
-		err = &gateProblem{http.StatusTooManyRequests, string(exceeded.Kind), exceeded.Error() + "; try again later"}
-	}
+	done, err := x.admitAsk(x.r.Context(), x.w.Header(), x.agent)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -127,7 +124,7 @@ func (x *hookExchange) awaitDecision(event *host.Event) (verdict, error) {
 	wait, cancel := x.beginGateWait(seconds)
 	defer cancel()
 	ctx := context.WithoutCancel(x.r.Context()) // the call's id is known also if the host leaves
-	passage, err := x.submitAsk(ctx, wait, &ask)
+	passage, err := x.submitAsk(ctx, wait, x.caller, &ask)
 	if err == nil && x.r.Context().Err() != nil { // the host was killed, or gave up
 		switch {
 		case passage.Pending:
@@ -144,10 +141,6 @@ func (x *hookExchange) awaitDecision(event *host.Event) (verdict, error) {
 	case passage.Pending:
 		return verdict{reason: host.ComeBack(passage.ID.String(), passage.Deadline)}, nil
 	}
-	if passage.Final {
-		if err := x.Calls.MarkDelivered(ctx, passage.ID); err != nil {
-			x.Logger.Warn("mark call delivered", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
-		}
-	}
+	x.noteDelivered(ctx, x.agent, &passage)
 	return verdict{reason: passage.Message}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 )
@@ -33,7 +34,7 @@ func (x *exchange) admitRequest() (done func(), ok bool) {
 	default:
 		return func() {}, true
 	}
-	done, exceeded, err := x.takePlace()
+	done, exceeded, err := x.takePlace(x.r.Context(), x.agent, x.limitSubmissions())
 	switch {
 	case err != nil:
 		x.failInternal("admit request", err)
@@ -53,16 +54,16 @@ func (x *exchange) admitRequest() (done func(), ok bool) {
 	return nil, false
 }
 
-// takePlace counts a request against the agent's limits. exceeded, if not nil, is the limit that refuses it. The caller must call done when the
+// takePlace counts a request against a limit a minute and the agent's limit at once. exceeded, if not nil, is the limit that refuses it. The caller must call done when the
 // request ends.
-func (x *exchange) takePlace() (done func(), exceeded *limit.Exceeded, err error) {
-	limits := limit.Limits{PerMinute: x.limitSubmissions(), Concurrency: x.agent.Limits.Concurrency}
+func (s *Server) takePlace(ctx context.Context, a *agent.Agent, perMinute int) (done func(), exceeded *limit.Exceeded, err error) {
+	limits := limit.Limits{PerMinute: perMinute, Concurrency: a.Limits.Concurrency}
 	if limits == (limit.Limits{}) {
 		return func() {}, nil, nil
 	}
-	done, err = x.Limits.Admit(x.r.Context(), x.agent.ID, limits)
+	done, err = s.Limits.Admit(ctx, a.ID, limits)
 	if exceeded, ok := errors.AsType[*limit.Exceeded](err); ok {
-		x.Logger.Debug("request exceeds the agent's limit", "agent", x.agent.Name, "limit", exceeded.Kind,
+		s.Logger.Debug("request exceeds the agent's limit", "agent", a.Name, "limit", exceeded.Kind,
 			"retry_after", exceeded.RetryAfter.Round(time.Millisecond))
 		return nil, exceeded, nil
 	}

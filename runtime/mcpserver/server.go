@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
@@ -31,6 +32,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/rpc"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
@@ -55,6 +57,8 @@ type GateCalls interface {
 	AwaitPassage(ctx, wait context.Context, viewer call.Viewer, id uuid.UUID, name string) (call.Passage, error)
 	ReportOutcome(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string, r call.Report) error
 	LeaveGate(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string) error
+	ReadGateTask(ctx context.Context, viewer call.Viewer, id uuid.UUID) (*call.GateTask, error)
+	NameGateRequest(ctx context.Context, sub *call.Submission, id uuid.UUID) error
 }
 
 // Plans is the part of a *[call.Service] for agents that submit plans.
@@ -160,6 +164,11 @@ type Config struct {
 
 	// Experimental follows drafts of MCP; see package wire.
 	Experimental bool
+	// AccessRequests adds the access-request profile of AuthZEN, which is a draft.
+	AccessRequests bool
+
+	// ExtMcp adds agentgateway's policy service, which is not stable, to [Server.Gateways].
+	ExtMcp bool
 
 	// Broadcast sends a client's notifications/cancelled for a request that this process
 	// does not answer to the other processes, which call [Server.Drop]. Nil: there are none.
@@ -217,7 +226,17 @@ func (s *Server) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /agents/{agent}/mcp", s.guard(func(x *exchange) { (&subscriptionStream{x}).serveSessionStream() }))
 	s.mountGate(mux)
 	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code", s.serveClaudeCodeHook)
+	s.mountAuthZEN(mux)
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)
+}
+
+// Gateways returns the gRPC services for gateways.
+func (s *Server) Gateways() []*grpc.ServiceDesc {
+	services := []*grpc.ServiceDesc{rpc.Authorization(s.checkExtAuthz)}
+	if s.ExtMcp {
+		services = append(services, rpc.ExtMcp(s.checkExtMcp))
+	}
+	return services
 }
 
 // Drain ends all open waits with the pending answer, later ones at their first pause, and all streams of notifications. The

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/a-h/templ"
@@ -255,10 +256,15 @@ func listGateFacts(c *call.Call) []view.Fact {
 		by.Text = text.Literal(host)
 	}
 	list, origin := []view.Fact{by}, c.GateOrigin()
+	subject := origin.Subject
+	if subject == nil {
+		subject = &call.GateSubject{}
+	}
 	for _, f := range []struct {
 		name  text.Message
 		value string
 	}{
+		{text.GateFactSubject(), strings.TrimSpace(subject.ID + " " + subject.Email)},
 		{text.GateFactDirectory(), c.Directory()},
 		{text.GateFactSession(), origin.Session},
 		{text.GateFactSubagent(), origin.Subagent},

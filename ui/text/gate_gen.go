@@ -41,7 +41,7 @@ func GateFactHost() Message { return newMessage("gate.FactHost") }
 // GateFactCaller is "the caller".
 func GateFactCaller() Message { return newMessage("gate.FactCaller") }
 
-// GateFactDirectory is "Directory".
+// GateFactDirectory is "Location".
 func GateFactDirectory() Message { return newMessage("gate.FactDirectory") }
 
 // GateFactSession is "Session of the caller".
@@ -52,3 +52,6 @@ func GateFactSubagent() Message { return newMessage("gate.FactSubagent") }
 
 // GateFactVersion is "Version of the caller".
 func GateFactVersion() Message { return newMessage("gate.FactVersion") }
+
+// GateFactSubject is "Made for, as the gateway says".
+func GateFactSubject() Message { return newMessage("gate.FactSubject") }

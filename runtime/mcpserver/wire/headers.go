@@ -22,7 +22,7 @@ const (
 	HeaderSession = "Mcp-Session-Id"
 	HeaderCall    = "Holdpoint-Call"
 
-	headerMethod = "Mcp-Method"
+	HeaderMethod = "Mcp-Method"
 	headerName   = "Mcp-Name"
 	headerParam  = "Mcp-Param-"
 )
@@ -68,12 +68,12 @@ func HasJSONBody(h http.Header) bool {
 // CheckMirrors compares the headers that mirror the message with the message. A proxy that routes by the headers must see the
 // same request.
 func (m *Message) CheckMirrors(h http.Header) *jsonrpc.Error {
-	switch method := h.Get(headerMethod); method {
+	switch method := h.Get(HeaderMethod); method {
 	case m.Method:
 	case "":
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the Mcp-Method header is missing"}
 	default:
-		return HeaderMismatch(headerMethod, method, m.Method)
+		return HeaderMismatch(HeaderMethod, method, m.Method)
 	}
 	var named string
 	switch m.Method {
