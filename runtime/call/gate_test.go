@@ -502,6 +502,40 @@ func TestGateLeave(t *testing.T) {
 	if again := w.ask("Bash", echoHi, "r2"); again.ID != p.ID {
 		t.Error("the repeat does not attach")
 	}
+	unnamed := w.ask("Bash", `{"command":"ls"}`, "")
+	for range 2 {
+		check(t, w.calls.LeaveGate(t.Context(), w.viewer(), unnamed.ID, ""))
+	}
+	if got := w.db.Actions(unnamed.ID); got != "call.parked call.caller_left" {
+		t.Errorf("events of a request without a name: %s", got)
+	}
+}
+
+// TestGateIsReleased: a call counts as released from its release to the report of its outcome.
+func TestGateIsReleased(t *testing.T) {
+	t.Parallel()
+	w := newGateWorld(t, nil)
+	wantReleased := func(when string, want bool) {
+		t.Helper()
+		for _, c := range []struct {
+			skill, tool, arguments string
+			want                   bool
+		}{{"laptop", "Bash", echoHi, want}, {"laptop", "Bash", `{"command":"x"}`, false}, {"laptop", "Edit", echoHi, false}, {"other", "Bash", echoHi, false}} {
+			clean, err := call.CleanArguments([]byte(c.arguments))
+			check(t, err)
+			if released, err := w.calls.IsReleased(t.Context(), w.viewer(), c.skill, c.tool, clean); err != nil || released != c.want {
+				t.Errorf("%s, %s %s %s: released is %t, %v", when, c.skill, c.tool, c.arguments, released, err)
+			}
+		}
+	}
+	wantReleased("before", false)
+	p := w.ask("Bash", echoHi, "r1")
+	wantReleased("parked", false)
+	check(t, w.decide(p.ID, true))
+	w.want(w.patientAgain(p.ID, "r1"), "allowed")
+	wantReleased("released", true)
+	check(t, w.calls.ReportOutcome(t.Context(), w.viewer(), p.ID, "r1", call.Report{Outcome: call.ReportedSucceeded}))
+	wantReleased("reported", false)
 }
 
 // TestGateUnknownTool: a tool that the host does not have itself is registered at its first call, and an operator has to accept it.

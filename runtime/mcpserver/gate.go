@@ -112,6 +112,9 @@ func (x *gateExchange) answerProblem(err error) {
 // describeProblem returns the problem of an error. Unexpected errors are logged.
 func (x *gateExchange) describeProblem(err error) *gateProblem {
 	p, ok := errors.AsType[*gateProblem](err)
+	if guard := describeGuardProblem(err); guard != nil {
+		p, ok = guard, true
+	}
 	full, isFull := errors.AsType[*call.PendingError](err)
 	switch {
 	case ok:
@@ -159,6 +162,7 @@ type gateAsk struct {
 		Cwd       string `json:"cwd"`
 		Subagent  string `json:"subagent"`
 		Version   string `json:"version"`
+		Guard     string `json:"guard"`
 	} `json:"context"`
 }
 
@@ -242,6 +246,9 @@ func (x *gateExchange) submitAsk(ctx, wait context.Context, ask *gateAsk) (call.
 	}
 	if err != nil {
 		return call.Passage{}, invalidField("arguments", "%s", err)
+	}
+	if id, err := uuid.Parse(ask.Context.Guard); err == nil && x.Guards != nil {
+		x.Guards.NoteAsked(ctx, x.agent.ID, id)
 	}
 	entry, err := x.Catalog.FindGated(ctx, x.agent.ID, ask.Skill, ask.Tool)
 	switch {

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -64,6 +65,11 @@ func (f *fakeGate) LeaveGate(_ context.Context, _ call.Viewer, id uuid.UUID, nam
 	defer f.mu.Unlock()
 	f.reports = append(f.reports, fmt.Sprintf("%s %s left", id, name))
 	return f.err
+}
+
+// IsReleased knows one call.
+func (f *fakeGate) IsReleased(_ context.Context, _ call.Viewer, skill, tool string, arguments json.RawMessage) (bool, error) {
+	return skill == "laptop" && tool == "Bash" && string(arguments) == `{"command":"released"}`, nil
 }
 
 // FindGated knows the skill laptop with the tool Bash.

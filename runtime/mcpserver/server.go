@@ -55,6 +55,7 @@ type GateCalls interface {
 	AwaitPassage(ctx, wait context.Context, viewer call.Viewer, id uuid.UUID, name string) (call.Passage, error)
 	ReportOutcome(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string, r call.Report) error
 	LeaveGate(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string) error
+	IsReleased(ctx context.Context, viewer call.Viewer, skill, tool string, arguments json.RawMessage) (bool, error)
 }
 
 // Plans is the part of a *[call.Service] for agents that submit plans.
@@ -118,6 +119,7 @@ type Config struct {
 	Resources Resources
 	Identity  Identity
 	Limits    Limits
+	Guards    Guards // nil: guards are not known
 	// Ask submits a client's question to an agent with a model. Errors: ErrDepth, ErrNoModel, *fault.InvalidError, call.ErrKeyReused, *file.AttachmentError.
 	Ask    func(ctx context.Context, q Question) (call.Ticket, error)
 	Logger *slog.Logger
@@ -213,6 +215,7 @@ func (s *Server) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /agents/{agent}/mcp", s.guard(func(x *exchange) { (&sessionRequest{x}).endSession() }))
 	mux.HandleFunc("GET /agents/{agent}/mcp", s.guard(func(x *exchange) { (&subscriptionStream{x}).serveSessionStream() }))
 	s.mountGate(mux)
+	s.mountGuards(mux)
 	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code", s.serveClaudeCodeHook)
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)
 }
