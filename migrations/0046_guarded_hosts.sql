@@ -2,7 +2,7 @@
 CREATE TABLE guarded_hosts (
     id            uuid PRIMARY KEY,           -- chosen by the machine
     agent_id      uuid NOT NULL REFERENCES agents,
-    watch_key     bytea NOT NULL,             -- the hash of a secret of the machine: without it nothing reports about the guard
+    watch_key_hash bytea NOT NULL,            -- of a secret of the machine: without it nothing reports about the guard
     host          text NOT NULL,              -- such as claude-code
     machine       text NOT NULL,              -- the machine's name
     scope         text NOT NULL,              -- machine: settings that users cannot change; user: those of one user
@@ -22,3 +22,6 @@ CREATE TABLE guarded_hosts (
     bypass_alert  uuid                        -- of the last alert about such calls
 );
 CREATE INDEX guarded_hosts_agent ON guarded_hosts (agent_id);
+
+-- tool: the agent that named a tool of a coding agent, which bounds the names that one agent can add. Null: it is no such tool, or an older one.
+ALTER TABLE skill_tools ADD COLUMN named_by uuid;

@@ -284,7 +284,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", field, invalid)
 		}
 	}
-	w.db.Exec(`INSERT INTO guarded_hosts (id, agent_id, watch_key, host, machine, scope, version, files, state)
+	w.db.Exec(`INSERT INTO guarded_hosts (id, agent_id, watch_key_hash, host, machine, scope, version, files, state)
 		SELECT gen_random_uuid(), $1, '', 'h', 'm', 'user', '1', '{}', 'holds' FROM generate_series(1, 200)`, w.agent)
 	invalid, ok := errors.AsType[*fault.InvalidError](w.Report(t.Context(), w.agent, uuid.New(), newReport()))
 	if !ok || invalid.Fields[0].Name != "id" {

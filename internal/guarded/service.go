@@ -54,9 +54,9 @@ type Guard struct {
 	BypassedAt   *time.Time
 	BypassTool   string
 
-	watchKey []byte
-	every    int
-	alert    uuid.UUID
+	watchKey    []byte
+	alert       uuid.UUID // about the state; uuid.Nil: none
+	bypassAlert uuid.UUID // the last one; uuid.Nil: none
 }
 
 // SeenAt returns when anything of the guard was last heard: a question of its hook, or a report.
@@ -130,15 +130,15 @@ func New(cfg Config) (*Service, error) {
 	return &Service{Config: cfg, asked: map[uuid.UUID]time.Time{}}, nil
 }
 
-const columns = `id, agent_id, watch_key, host, machine, scope, version, files, registered_at, asked_at, watched_at, every_seconds, problems,
-	state, state_at, alert_id, bypasses, bypassed_at, coalesce(bypass_tool, '')`
+const columns = `id, agent_id, watch_key_hash, host, machine, scope, version, files, registered_at, asked_at, watched_at, problems,
+	state, state_at, alert_id, bypasses, bypassed_at, coalesce(bypass_tool, ''), bypass_alert`
 
 func scanGuard(row pgx.CollectableRow) (Guard, error) {
 	var g Guard
-	var alert *uuid.UUID
+	var alert, bypassAlert *uuid.UUID
 	err := row.Scan(&g.ID, &g.AgentID, &g.watchKey, &g.Host, &g.Machine, &g.Scope, &g.Version, &g.Files, &g.RegisteredAt, &g.AskedAt, &g.WatchedAt,
-		&g.every, &g.Problems, &g.State, &g.StateAt, &alert, &g.Bypasses, &g.BypassedAt, &g.BypassTool)
-	g.alert = postgres.OrNil(alert)
+		&g.Problems, &g.State, &g.StateAt, &alert, &g.Bypasses, &g.BypassedAt, &g.BypassTool, &bypassAlert)
+	g.alert, g.bypassAlert = postgres.OrNil(alert), postgres.OrNil(bypassAlert)
 	return g, err
 }
 

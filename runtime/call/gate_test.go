@@ -551,6 +551,16 @@ func TestGateUnknownTool(t *testing.T) {
 	if _, err := w.catalog.FindGated(t.Context(), w.agent.ID, "laptop", strings.Repeat("x", 257)); !errors.Is(err, tool.ErrToolName) {
 		t.Errorf("a long name: %v", err)
 	}
+	// One agent cannot take the places of all.
+	w.db.Exec(`INSERT INTO skill_tools (skill_id, name, current_pin, named_by) SELECT skill_id, 'more' || n, current_pin, named_by
+		FROM skill_tools, generate_series(2, 400) AS n WHERE name = 'mcp__github__merge'`)
+	w.registry.Apply(agent.Spec{Agents: []agent.AgentSpec{{Name: "other", Skills: &[]agent.AssignmentSpec{{Skill: "laptop"}}}}})
+	if _, err := w.catalog.FindGated(t.Context(), w.agent.ID, "laptop", "one-more"); !errors.Is(err, tool.ErrTooManyTools) {
+		t.Errorf("the 401st tool: %v", err)
+	}
+	if _, err := w.catalog.FindGated(t.Context(), w.registry.Agent("other").ID, "laptop", "one-more"); err != nil {
+		t.Errorf("a tool of another agent: %v", err)
+	}
 	for _, skill := range []string{"files", "nothing"} {
 		if _, err := w.catalog.FindGated(t.Context(), w.agent.ID, skill, "Bash"); !errors.Is(err, agent.ErrNotFound) {
 			t.Errorf("skill %s: %v", skill, err)

@@ -250,6 +250,9 @@ func (e *Env) reportOne(ctx context.Context, w *watchedGuard, beat time.Duration
 		w.reportedAt = e.Now()
 		return ""
 	}
+	if !w.isGone {
+		w.reporter = nil // its keys are read again
+	}
 	failure := describeError(err)
 	if failure != w.failure {
 		e.notef("Report about the guard of %s: %s", w.installed.Host, failure)
