@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -15,7 +17,7 @@ import (
 )
 
 // listWaiting returns, for package notify, the calls that wait for a decision about them or about a question of their server, with the plans that
-// wait, and the calls that one person approved alone and nobody has reviewed.
+// wait and the alerts about guards that last, and the calls that one person approved alone and nobody has reviewed.
 func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) (waiting, unreviewed []uuid.UUID, err error) {
 	approvals, err := approval.ListByCall(ctx, rt.DB.Pool(), calls...)
 	if err != nil {
@@ -39,12 +41,38 @@ func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) (waiting,
 		}
 	}
 	plans, err := rt.Agents.ListPendingPlans(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, id := range plans {
 		if slices.Contains(calls, id) {
 			waiting = append(waiting, id)
 		}
 	}
-	return waiting, unreviewed, err
+	alerting, err := rt.Guards.ListAlerting(ctx, calls)
+	return append(waiting, alerting...), unreviewed, err
+}
+
+// queueAlert notifies people of a guard: those of the agent's team, or all if it has none.
+func (rt *Runtime) queueAlert(ctx context.Context, tx pgx.Tx, a guarded.Alert) error {
+	by, err := rt.Agents.AgentByID(ctx, a.Guard.AgentID)
+	if errors.Is(err, agent.ErrNotFound) {
+		return nil // it is being deleted, with its guards
+	}
+	if err != nil {
+		return err
+	}
+	event := notify.Event{Kind: notify.GuardLost, CallID: a.ID, Agent: by.Name, Skill: a.Guard.Host, Tool: a.Guard.Machine}
+	if a.Bypassed {
+		event.Kind, event.Tool = notify.Bypassed, a.Guard.BypassTool
+	}
+	if a.Ended {
+		event.Kind = notify.Decided
+	}
+	if by.Team != "" {
+		event.Teams, event.Asked, event.Whole = []string{by.Team}, []string{by.Team}, true
+	}
+	return rt.Notify.Queue(ctx, tx, []notify.Event{event})
 }
 
 // queueNotices notifies people of approvals that need their attention.

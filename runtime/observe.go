@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/holdpoint/holdpoint/internal/guarded"
 )
 
 // gauges are read for each request. Those that count rows have the same value in every process.
@@ -22,6 +24,7 @@ type gauges struct {
 	unmeetable      *prometheus.Desc
 	queued, late    *prometheus.Desc
 	talking         *prometheus.Desc
+	guards          *prometheus.Desc
 	standby, reads  *prometheus.Desc // only with a standby
 }
 
@@ -39,6 +42,7 @@ func newGauges(rt *Runtime) gauges {
 		oldest:     describe("holdpoint_approvals_oldest_seconds", "How long the oldest of them has waited; 0: none waits."),
 		unmeetable: describe("holdpoint_approvals_unmeetable", "Those of them whose policies the present reviewers cannot meet."),
 		talking:    describe("holdpoint_conversations_at_work", "Conversations of the built-in loop that are at work, in all processes, by status: due, queued, running, waiting (for calls).", "status"),
+		guards:     describe("holdpoint_guards", "Guarded coding agents, by state: holds, broken, silent, removed, unwatched.", "state"),
 		queued:     describe("holdpoint_jobs", "Jobs in the queue, of all processes, by queue and state: available, running, retryable, scheduled (for later).", "queue", "state"),
 		late:       describe("holdpoint_jobs_oldest_seconds", "How long the oldest job that could begin has waited for a worker; 0: none does.", "queue"),
 	}
@@ -46,7 +50,7 @@ func newGauges(rt *Runtime) gauges {
 
 // Describe implements [prometheus.Collector].
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.unmeetable, g.queued, g.late, g.talking, g.standby, g.reads} {
+	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.unmeetable, g.queued, g.late, g.talking, g.guards, g.standby, g.reads} {
 		ch <- d
 	}
 }
@@ -87,6 +91,13 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	} else {
 		for status, n := range working {
 			set(g.talking, float64(n), string(status))
+		}
+	}
+	if guards, err := g.rt.Guards.Count(ctx); err != nil {
+		ch <- prometheus.NewInvalidMetric(g.guards, err)
+	} else {
+		for _, state := range guarded.States() {
+			set(g.guards, float64(guards[state]), string(state))
 		}
 	}
 	if err := g.collectJobs(ctx, set); err != nil {

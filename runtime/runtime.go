@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/lifetime"
@@ -147,6 +148,7 @@ type Runtime struct {
 	Retention *retention.Service
 	OnCall    *oncall.Service
 	Control   *dualcontrol.Service
+	Guards    *guarded.Service
 	Failures  *authfail.Log
 
 	source   *mcptool.Source  // of MCP servers
@@ -341,16 +343,15 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
 		Calls: rt.Calls, Plans: rt.Calls, Agents: rt.Agents, Catalog: rt.Catalog, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
-		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.askAgent, Failures: rt.Failures,
-		Experimental: rt.Experimental,
-		AccessRequests: rt.AccessRequests, ExtMcp: rt.ExtMcp,
+		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.askAgent, Failures: rt.Failures, Guards: rt.Guards,
+		Experimental: rt.Experimental, AccessRequests: rt.AccessRequests, ExtMcp: rt.ExtMcp,
 	})
 	if err != nil {
 		return err
 	}
 	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
-		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures, Retention: rt.Retention, OnCall: rt.OnCall, Control: rt.Control,
+		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures, Retention: rt.Retention, OnCall: rt.OnCall, Control: rt.Control, Guards: rt.Guards,
 		Server: operate.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: rt.Stdio.On, StdioAllow: rt.Stdio.Lines(), StdioPaths: rt.Stdio.Paths, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
@@ -407,6 +408,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 		rt.DB.Listen(background, append(listChannels(), jobChannels...), rt.dispatchNotification, rt.catchUp)
 	})
 	rt.background.Go(func() { rt.logAnnouncements(background) })
+	rt.background.Go(func() { rt.Guards.Watch(background) })
 	rt.background.Go(func() { rt.restoreJobs(background) })
 	if err := startJobs(ctx, background, rt.river, rt.Logger); err != nil {
 		stop()
@@ -499,6 +501,13 @@ func (rt *Runtime) makeNotify() error {
 		Pool: rt.DB.Pool(), Box: rt.Box, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now, PublicURL: rt.PublicURL,
 		AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.listWaiting, TrustedHosts: rt.TrustedHosts,
 	})
+	if err != nil {
+		return err
+	}
+	rt.Guards, err = guarded.New(guarded.Config{Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now, Alert: rt.queueAlert})
+	if err == nil {
+		rt.Agents.OnAgentDeleted(rt.Guards.RemoveAgent)
+	}
 	return err
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
@@ -167,7 +168,8 @@ const (
 // world is a running gate with a dashboard, an agent and two skills on a fake server.
 type world struct {
 	control   *dualcontrol.Service // off
-	vouched   chan string          // providers whose sign-ins looked up managed skills
+	guards    *guarded.Service
+	vouched   chan string // providers whose sign-ins looked up managed skills
 	t         *testing.T
 	shift     time.Duration // offset of its clocks
 	db        *worldtest.DB
@@ -271,6 +273,10 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration, li
 		TrustedHosts: []string{"127.0.0.1"},
 		Pool:         w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: w.now, PublicURL: w.server.URL,
 		Waiting: func(context.Context, []uuid.UUID) (pending, unreviewed []uuid.UUID, err error) { return nil, nil, nil },
+	})
+	check(t, err)
+	w.guards, err = guarded.New(guarded.Config{
+		Pool: w.db.Pool(), Logger: log, Now: w.now, Alert: func(context.Context, pgx.Tx, guarded.Alert) error { return nil },
 	})
 	check(t, err)
 	w.oncall = &oncall.Service{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}}
@@ -379,7 +385,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	})
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, OnCall: w.oncall, Control: w.control, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Holds: w.retention.Holds, Pool: w.db.Pool(),
+		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, OnCall: w.oncall, Control: w.control, Guards: w.guards, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Holds: w.retention.Holds, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)

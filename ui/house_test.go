@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -97,7 +98,23 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 		h.change, h.skill("ledger").ID, []dualcontrol.Field{{Field: "auto_approve", Old: "false", New: "true"}, {Field: "tools.pay_out", Old: "{risk: high}"}}, h.people["theo"])
 	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
+	h.guard()
 	return h
+}
+
+// guard registers two guards: one holds, the other one does not.
+func (h *house) guard() {
+	h.t.Helper()
+	report := guarded.Report{
+		WatchKey: strings.Repeat("k", 40), Host: "claude-code", Machine: h.say("machine", "maren-laptop"), Scope: "machine", Version: "1.4.0",
+		Files: []string{"/etc/claude-code/managed-settings.json"}, Every: 15 * time.Second,
+	}
+	check(h.t, h.guards.Report(h.t.Context(), h.agents["site-ops"].ID, uuid.New(), report))
+	report.Host, report.Files, report.Scope = "gemini", []string{"/home/theo/.gemini/settings.json"}, "user"
+	report.Problems = []string{"BROKEN: /home/theo/.gemini/settings.json: " + h.say("problem", "the hook is gone")}
+	broken := uuid.New()
+	check(h.t, h.guards.Report(h.t.Context(), h.agents["support"].ID, broken, report))
+	check(h.t, h.guards.NoteBypass(h.t.Context(), h.agents["support"].ID, broken, h.say("tool", "run_shell_command")))
 }
 
 // setClockBack sets the clock back to a past event. It keeps running, so quick steps share a second in each house.

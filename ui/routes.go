@@ -174,6 +174,9 @@ func (u *UI) agentRoutes() []Route {
 		{"POST " + one + "/enable", operators(), c.OfCallback(c.EnableCallback)},
 		{"POST " + one + "/disable", operators(), c.OfCallback(c.DisableCallback)},
 		{"POST " + one + "/delete", operators(), c.OfCallback(c.DeleteCallback)},
+		{"GET /guards", both(), u.guards.ShowGuards},
+		{"POST /guards/{id}/forget", operators(), u.guards.ForgetGuard},
+
 		{"POST " + one + "/deliveries/{delivery}/resend", operators(), c.OfCallback(c.ResendDelivery)},
 	}
 }

@@ -208,6 +208,9 @@ var may = map[string]string{
 	"POST /teams/schedules/{name}/delete":   "o",
 	"GET /teams/{form...}":                  "or",
 
+	"GET /guards":              "or",
+	"POST /guards/{id}/forget": "o",
+
 	"GET /settings/holds":            "o",
 	"POST /settings/holds":           "o",
 	"POST /settings/holds/{id}/lift": "o",

@@ -209,6 +209,9 @@ var sameAs = map[string]string{
 	"POST /teams/schedules/{name}/delete":   "DELETE teams/x/schedule",
 	"GET /teams/{form...}":                  "GET teams",
 
+	"GET /guards":              "GET guards",
+	"POST /guards/{id}/forget": "DELETE guards/{id}",
+
 	"GET /settings/holds":            "GET legal-holds",
 	"POST /settings/holds":           "POST legal-holds",
 	"POST /settings/holds/{id}/lift": "POST legal-holds/x/lift",
@@ -220,7 +223,7 @@ func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	served, err := api.New(api.Config{
-		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, OnCall: w.oncall, Control: w.control, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, OnCall: w.oncall, Control: w.control, Guards: w.guards, Audit: w.db.Pool(),
 	})
 	check(t, err)
 	mux := http.NewServeMux()

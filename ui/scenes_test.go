@@ -126,6 +126,7 @@ func (h *house) scenes() []scene {
 		}},
 		{name: "settings", route: "GET /settings", path: "/settings"},
 		{name: "holds", route: "GET /settings/holds", path: "/settings/holds"},
+		{name: "guards", route: "GET /guards", path: "/guards", ready: "guard"},
 		{name: "teams", route: "GET /teams", path: "/teams", ready: "members"},
 		{name: "teams-for-reviewer", route: "GET /teams", path: "/teams", who: "jonas", ready: "members"},
 		{name: "conversations", route: "GET /conversations", path: "/conversations"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
@@ -42,6 +43,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/changes"
 	"github.com/holdpoint/holdpoint/ui/operate/connections"
 	"github.com/holdpoint/holdpoint/ui/operate/grants"
+	"github.com/holdpoint/holdpoint/ui/operate/guards"
 	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/operate/skills"
 	"github.com/holdpoint/holdpoint/ui/review"
@@ -72,6 +74,7 @@ type Config struct {
 	Exports   Exports
 	Holds     *legalhold.Service
 	Control   *dualcontrol.Service
+	Guards    *guarded.Service
 	Failures  *authfail.Log        // counts invalid credentials; may be nil
 	Providers []*provider.Provider // identity providers; without any, people sign in with tokens and links
 	Pool      *pgxpool.Pool        // stores sessions
@@ -115,6 +118,7 @@ type UI struct {
 	rules         *rules.Handler
 	grants        *grants.Handler
 	changes       *changes.Handler
+	guards        *guards.Handler
 	connections   *connections.Handler
 	admin         *admin.Handlers
 	teams         *teams.Handler
@@ -123,8 +127,8 @@ type UI struct {
 // New returns the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
 	if cfg.Calls == nil || cfg.Figures == nil || cfg.History == nil || cfg.Agents == nil || cfg.Trials == nil || cfg.Catalog == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
-		cfg.Converse == nil || cfg.Exports == nil || cfg.Holds == nil || cfg.Control == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Figures, History, Agents, Trials, Catalog, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Holds, Control, Pool, Logger and Now are required")
+		cfg.Converse == nil || cfg.Exports == nil || cfg.Holds == nil || cfg.Control == nil || cfg.Guards == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make dashboard: Calls, Figures, History, Agents, Trials, Catalog, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Holds, Control, Guards, Pool, Logger and Now are required")
 	}
 	if cfg.ProofAge == 0 {
 		cfg.ProofAge = DefaultProofAge
@@ -204,6 +208,7 @@ func (u *UI) makeHandlers() {
 	u.teams = teams.New(teams.Config{Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, OnCall: cfg.OnCall})
 	u.grants = grants.New(grants.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, History: cfg.History})
 	u.changes = changes.New(changes.Config{Shell: u.Shell, Calls: cfg.Calls, Control: cfg.Control})
+	u.guards = guards.New(guards.Config{Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Guards: cfg.Guards})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
 		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Holds: cfg.Holds, Choices: u.queue.Choices,

@@ -140,6 +140,7 @@ var twins = map[string]twin{
 	"POST /teams/schedules/{name}/fetch":    {operation: "fetchSchedule", command: "teams fetch-schedule"},
 	"POST /teams/schedules/{name}/delete":   {operation: "deleteSchedule", command: "teams delete-schedule"},
 
+	"POST /guards/{id}/forget":       {operation: "forgetGuard", command: "guard forget"},
 	"POST /settings/holds":           {operation: "setHold", command: "holds set"},
 	"POST /settings/holds/{id}/lift": {operation: "liftHold", command: "holds lift"},
 }

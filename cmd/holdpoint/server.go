@@ -220,7 +220,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		return err
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, OnCall: rt.OnCall, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Holds: rt.Retention.Holds, Control: rt.Control, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
+		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, OnCall: rt.OnCall, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Holds: rt.Retention.Holds, Control: rt.Control, Guards: rt.Guards, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now, ProofAge: s.settings.HighRiskMaxAge,
 		Server: ui.Server{ // the settings that operators can see
 			Version: s.version, DataDir: s.settings.DataDir, EmbeddedDatabase: s.db.Embedded(),

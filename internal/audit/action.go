@@ -192,6 +192,18 @@ const (
 	ScheduleDeleted Action = "schedule.deleted"
 )
 
+// The actions on guarded hosts: coding agents on machines that ask about their own tools.
+const (
+	GuardRegistered Action = "guard.registered"
+	GuardUnwatched  Action = "guard.unwatched" // it was installed again, and nothing watches it yet
+	GuardHolds      Action = "guard.holds"
+	GuardBroken     Action = "guard.broken"
+	GuardSilent     Action = "guard.silent"
+	GuardRemoved    Action = "guard.removed"
+	GuardBypassed   Action = "guard.bypassed" // a call ran that was not released
+	GuardForgotten  Action = "guard.forgotten"
+)
+
 // The actions on the lifetime of records.
 const (
 	LegalHoldSet    Action = "legal_hold.set"
@@ -236,7 +248,8 @@ func (a Action) About() string {
 		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
 		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed,
 		PlanSubmitted, PlanApproved, PlanRejected, PlanCancelled, PlanRevoked,
-		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted, ChangeProposed, ChangeApproved, ChangeRejected, ChangeStale:
+		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted, ChangeProposed, ChangeApproved, ChangeRejected, ChangeStale,
+		GuardRegistered, GuardUnwatched, GuardHolds, GuardBroken, GuardSilent, GuardRemoved, GuardBypassed, GuardForgotten:
 		return a.Noun()
 	}
 	return ""

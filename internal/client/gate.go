@@ -27,6 +27,7 @@ type GateContext struct {
 	Cwd       string `json:"cwd,omitempty"` // the approval is bound to it
 	Subagent  string `json:"subagent,omitempty"`
 	Version   string `json:"version,omitempty"` // of the host
+	Guard     string `json:"guard,omitempty"`   // the id of the guard that asks
 }
 
 // MaxGateWait is the longest wait of one request, in seconds.

@@ -98,15 +98,22 @@ func describeKind(kind Kind, teams string) string {
 		return "Plan waits:"
 	case BrokeGlass:
 		return "One person approved alone, please review:"
+	case GuardLost:
+		return "Guard no longer holds:"
+	case Bypassed:
+		return "Call ran without a release:"
 	case Parked, Decided:
 	}
 	return "Call waits:"
 }
 
-// path returns the page of the call or the plan.
+// path returns the page of the call or the plan, or of all guards.
 func (e Event) path() string {
 	if e.Kind == Planned {
 		return "/plans/" + e.CallID.String()
+	}
+	if e.Kind.isGuard() {
+		return "/guards"
 	}
 	return "/calls/" + e.CallID.String()
 }
@@ -116,7 +123,7 @@ func (e Event) plainLine() string {
 	return e.joinNames(func(name string) string { return plain.Line(name, maxLine) })
 }
 
-// joinNames names a call by its skill, tool and agent, and a plan by one of its skills and its agent.
+// joinNames names a call by its skill, tool and agent, a plan by one of its skills and its agent, and a guard by its host, machine and agent.
 func (e Event) joinNames(clean func(string) string) string {
 	what := clean(e.Skill)
 	if e.Kind != Planned {

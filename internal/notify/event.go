@@ -30,16 +30,21 @@ const (
 	Asked      Kind = "asked"       // during a call, a question of its server is pending
 	Planned    Kind = "planned"     // a plan, a list of calls to come, is pending
 	BrokeGlass Kind = "broke_glass" // one person approved the call alone, which another one has to review
+	GuardLost  Kind = "guard_lost"  // the guard of a coding agent no longer holds; the id is that of the alert
+	Bypassed   Kind = "bypassed"    // a coding agent ran a call that was not released; the id is that of the alert
 	Decided    Kind = "decided"     // the call or the plan is no longer pending: decided, expired or cancelled, or reviewed after BrokeGlass
 )
 
-// Event is an event of a call, or of a plan. Names are not trusted; messages clean them.
+// isGuard reports whether the event is about the guard of a coding agent.
+func (k Kind) isGuard() bool { return k == GuardLost || k == Bypassed }
+
+// Event is an event of a call, a plan or a guard. Names are not trusted; messages clean them.
 type Event struct {
 	Kind        Kind      `json:"kind"`
 	CallID      uuid.UUID `json:"call_id"` // of Planned: the id of the plan
 	Agent       string    `json:"agent"`
-	Skill       string    `json:"skill"`
-	Tool        string    `json:"tool"`            // empty if Planned
+	Skill       string    `json:"skill"`           // of GuardLost and Bypassed: the host
+	Tool        string    `json:"tool"`            // empty if Planned; of GuardLost: the machine
 	Team        string    `json:"team,omitempty"`  // the first of Asked, for processes of earlier versions
 	Teams       []string  `json:"teams,omitempty"` // that the call was given to, for the limits of reviewers
 	Deadline    time.Time `json:"deadline"`        // zero: none
@@ -151,7 +156,7 @@ func readSubscriptions(ctx context.Context, db postgres.Querier) (subscriptions,
 
 // rankOf orders the kinds: of several events of a call, the one with the highest rank is sent.
 func (k Kind) rankOf() int {
-	return slices.Index([]Kind{Planned, Parked, Escalated, NoReviewer, Unmeetable, Asked, BrokeGlass}, k)
+	return slices.Index([]Kind{Planned, Parked, Escalated, NoReviewer, Unmeetable, Asked, BrokeGlass, GuardLost, Bypassed}, k)
 }
 
 // newestByCall returns one event of each call that waits for people, by deadline: of those that wait for a decision, and of those that wait for

@@ -29,6 +29,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/oncall"
@@ -68,6 +69,7 @@ type Config struct {
 	Retention *retention.Service
 	OnCall    *oncall.Service
 	Control   *dualcontrol.Service
+	Guards    *guarded.Service
 	Audit     audit.Database // a pool: reads the audit log and records exports
 
 	// Failures records invalid credentials. Nil: they are not recorded.
@@ -97,8 +99,8 @@ type API struct {
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Figures == nil || c.History == nil || c.Agents == nil || c.Trials == nil || c.Catalog == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Retention == nil || c.OnCall == nil || c.Control == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Figures, History, Agents, Trials, Catalog, Identity, OAuth, Notify, Callbacks, Retention, OnCall, Control and Audit are required")
+	if c.Calls == nil || c.Figures == nil || c.History == nil || c.Agents == nil || c.Trials == nil || c.Catalog == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Retention == nil || c.OnCall == nil || c.Control == nil || c.Guards == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Figures, History, Agents, Trials, Catalog, Identity, OAuth, Notify, Callbacks, Retention, OnCall, Control, Guards and Audit are required")
 	}
 	if c.Converse != nil && c.Now == nil {
 		return nil, errors.New("make api: Converse requires Now")
@@ -123,7 +125,7 @@ func New(c Config) (*API, error) {
 	}
 	operation := operate.New(a.directory, operate.Services{
 		Calls: c.Calls, Trials: c.Trials, Discovery: c.Discovery, OAuth: c.OAuth, Notify: c.Notify, Callbacks: c.Callbacks,
-		Retention: c.Retention, OnCall: c.OnCall, Control: c.Control, Failures: c.Failures, Server: c.Server,
+		Retention: c.Retention, OnCall: c.OnCall, Control: c.Control, Guards: c.Guards, Failures: c.Failures, Server: c.Server,
 	})
 	a.huma = humago.New(a.mux, humaConfig())
 	a.huma.UseMiddleware(checkMediaType, a.authorize, joinTrace)

@@ -136,6 +136,9 @@ var may = map[string]string{
 	"POST /api/v1/people/{id}/erase":           "o",
 	"GET /api/v1/people/{id}/erasure":          "o",
 
+	"GET /api/v1/guards":         "or",
+	"DELETE /api/v1/guards/{id}": "o",
+
 	"GET /api/v1/legal-holds":            "o",
 	"POST /api/v1/legal-holds":           "o",
 	"POST /api/v1/legal-holds/{id}/lift": "o",

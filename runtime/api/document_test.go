@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/oncall"
@@ -37,7 +38,7 @@ const documentFile = "../../docs/openapi.json"
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	described, err := api.New(api.Config{
-		Calls: &call.Service{}, Figures: &figures.Service{}, History: &history.Service{}, Agents: &agent.Service{}, Trials: &trial.Service{}, Catalog: &catalog.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Retention: &retention.Service{}, OnCall: &oncall.Service{}, Control: &dualcontrol.Service{}, Audit: nobody{},
+		Calls: &call.Service{}, Figures: &figures.Service{}, History: &history.Service{}, Agents: &agent.Service{}, Trials: &trial.Service{}, Catalog: &catalog.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Retention: &retention.Service{}, OnCall: &oncall.Service{}, Control: &dualcontrol.Service{}, Guards: &guarded.Service{}, Audit: nobody{},
 	})
 	check(t, err)
 	w := &world{t: t, process: &process{handler: described}}

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
@@ -88,6 +90,7 @@ func (*fakeSource) Probe(_ context.Context, server tool.Server, step func(tool.S
 // gated skill "files" and an auto-approved one "open".
 type world struct {
 	control   *dualcontrol.Service // off
+	guards    *guarded.Service
 	t         *testing.T
 	db        *worldtest.DB
 	source    *fakeSource
@@ -126,6 +129,10 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	log, pool := slog.New(slog.DiscardHandler), w.db.Pool()
 	box := runtimetest.NewBox(t)
 	var err error
+	w.guards, err = guarded.New(guarded.Config{
+		Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: time.Now, Alert: func(context.Context, pgx.Tx, guarded.Alert) error { return nil },
+	})
+	check(t, err)
 	w.control, err = dualcontrol.New(dualcontrol.Config{
 		Pool: w.db.Pool(), Box: box, MayBeOne: identity.MayBeOne,
 		Operators: func(ctx context.Context, db postgres.Querier) ([]uuid.UUID, error) {

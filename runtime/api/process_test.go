@@ -98,7 +98,7 @@ func (p *process) serve(w *world, log *slog.Logger) {
 	w.t.Helper()
 	var err error
 	p.api, err = api.New(api.Config{
-		Calls: p.calls, Figures: p.figures, History: history.New(p.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: p.retention, OnCall: w.oncall, Control: w.control, Audit: w.db.Pool(), Logger: log,
+		Calls: p.calls, Figures: p.figures, History: history.New(p.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: p.retention, OnCall: w.oncall, Control: w.control, Guards: w.guards, Audit: w.db.Pool(), Logger: log,
 		Converse: p.converse, Now: func() time.Time {
 			if p.clock != nil {
 				return p.clock()

@@ -307,6 +307,30 @@ func (s *Service) ReportOutcome(ctx context.Context, viewer Viewer, id uuid.UUID
 	return s.keepLateOutcome(ctx, m)
 }
 
+// IsReleased reports whether a call of a tool with these arguments was released whose outcome is not reported yet. An unknown skill has none.
+func (s *Service) IsReleased(ctx context.Context, viewer Viewer, skill, tool string, arguments json.RawMessage) (released bool, err error) {
+	found, err := s.Agents.SkillByName(ctx, skill)
+	if errors.Is(err, agent.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		from, err := openFrom(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM calls WHERE agent_id = $2 AND (id >= $1 OR id = ANY(ARRAY(SELECT call_id FROM call_stragglers)))
+			AND status = 'executing' AND skill_id = $3 AND tool = $4 AND arguments = $5 AND gate_host IS NOT NULL)`,
+			from, viewer.AgentID, found.ID, tool, []byte(arguments)).Scan(&released)
+	})
+	if err != nil {
+		return false, fmt.Errorf("find a released call of tool %s: %w", tool, err)
+	}
+	return released, nil
+}
+
 // LeaveGate records that a caller no longer waits for a call. The call stays as it is, and a repeat attaches to it. Errors: ErrNotFound.
 func (s *Service) LeaveGate(ctx context.Context, viewer Viewer, id uuid.UUID, name string) error {
 	c, _, err := s.loadGated(ctx, viewer, id)
@@ -318,8 +342,13 @@ func (s *Service) LeaveGate(ctx context.Context, viewer Viewer, id uuid.UUID, na
 	}
 	event := audit.Event{Actor: viewer.auditActor(), Action: audit.CallCallerLeft, Subject: id, Origin: audit.OriginOf(ctx, viewer.auditActor())}
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE gate_requests SET left_at = holdpoint_now() WHERE key = $1 AND call_id = $2 AND left_at IS NULL`, c.gateKey(name), id)
-		if err != nil || name != "" && tag.RowsAffected() == 0 {
+		sql, args := `UPDATE gate_requests SET left_at = holdpoint_now() WHERE key = $1 AND call_id = $2 AND left_at IS NULL`, []any{c.gateKey(name), id}
+		if name == "" { // the requests without a name leave together, once
+			sql = `INSERT INTO gate_requests (key, call_id, sum, left_at) VALUES ($1, $2, $3, holdpoint_now()) ON CONFLICT (key) DO NOTHING`
+			args = []any{hashParts(id[:]), id, c.gateSum()}
+		}
+		tag, err := tx.Exec(ctx, sql, args...)
+		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
 		return audit.Write(ctx, tx, event)

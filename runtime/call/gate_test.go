@@ -502,6 +502,40 @@ func TestGateLeave(t *testing.T) {
 	if again := w.ask("Bash", echoHi, "r2"); again.ID != p.ID {
 		t.Error("the repeat does not attach")
 	}
+	unnamed := w.ask("Bash", `{"command":"ls"}`, "")
+	for range 2 {
+		check(t, w.calls.LeaveGate(t.Context(), w.viewer(), unnamed.ID, ""))
+	}
+	if got := w.db.Actions(unnamed.ID); got != "call.parked call.caller_left" {
+		t.Errorf("events of a request without a name: %s", got)
+	}
+}
+
+// TestGateIsReleased: a call counts as released from its release to the report of its outcome.
+func TestGateIsReleased(t *testing.T) {
+	t.Parallel()
+	w := newGateWorld(t, nil)
+	wantReleased := func(when string, want bool) {
+		t.Helper()
+		for _, c := range []struct {
+			skill, tool, arguments string
+			want                   bool
+		}{{"laptop", "Bash", echoHi, want}, {"laptop", "Bash", `{"command":"x"}`, false}, {"laptop", "Edit", echoHi, false}, {"other", "Bash", echoHi, false}} {
+			clean, err := call.CleanArguments([]byte(c.arguments))
+			check(t, err)
+			if released, err := w.calls.IsReleased(t.Context(), w.viewer(), c.skill, c.tool, clean); err != nil || released != c.want {
+				t.Errorf("%s, %s %s %s: released is %t, %v", when, c.skill, c.tool, c.arguments, released, err)
+			}
+		}
+	}
+	wantReleased("before", false)
+	p := w.ask("Bash", echoHi, "r1")
+	wantReleased("parked", false)
+	check(t, w.decide(p.ID, true))
+	w.want(w.patientAgain(p.ID, "r1"), "allowed")
+	wantReleased("released", true)
+	check(t, w.calls.ReportOutcome(t.Context(), w.viewer(), p.ID, "r1", call.Report{Outcome: call.ReportedSucceeded}))
+	wantReleased("reported", false)
 }
 
 // TestGateUnknownTool: a tool that the host does not have itself is registered at its first call, and an operator has to accept it.
@@ -516,6 +550,16 @@ func TestGateUnknownTool(t *testing.T) {
 	}
 	if _, err := w.catalog.FindGated(t.Context(), w.agent.ID, "laptop", strings.Repeat("x", 257)); !errors.Is(err, tool.ErrToolName) {
 		t.Errorf("a long name: %v", err)
+	}
+	// One agent cannot take the places of all.
+	w.db.Exec(`INSERT INTO skill_tools (skill_id, name, current_pin, named_by) SELECT skill_id, 'more' || n, current_pin, named_by
+		FROM skill_tools, generate_series(2, 400) AS n WHERE name = 'mcp__github__merge'`)
+	w.registry.Apply(agent.Spec{Agents: []agent.AgentSpec{{Name: "other", Skills: &[]agent.AssignmentSpec{{Skill: "laptop"}}}}})
+	if _, err := w.catalog.FindGated(t.Context(), w.agent.ID, "laptop", "one-more"); !errors.Is(err, tool.ErrTooManyTools) {
+		t.Errorf("the 401st tool: %v", err)
+	}
+	if _, err := w.catalog.FindGated(t.Context(), w.registry.Agent("other").ID, "laptop", "one-more"); err != nil {
+		t.Errorf("a tool of another agent: %v", err)
 	}
 	for _, skill := range []string{"files", "nothing"} {
 		if _, err := w.catalog.FindGated(t.Context(), w.agent.ID, skill, "Bash"); !errors.Is(err, agent.ErrNotFound) {

@@ -49,7 +49,7 @@ func (s *Service) FindGated(ctx context.Context, agentID uuid.UUID, skillName, t
 	}
 	status, err := s.discovery.Status(ctx, skill.ID, toolName)
 	if err == nil && !status.Known {
-		if err = s.discovery.Register(ctx, server, skill.TrustNewTools, toolName); err == nil {
+		if err = s.discovery.Register(ctx, server, skill.TrustNewTools, agentID, toolName); err == nil {
 			status, err = s.discovery.Status(ctx, skill.ID, toolName)
 		}
 	}

@@ -97,15 +97,15 @@ func claudeTools() []nativeTool {
 
 func geminiTools() []nativeTool {
 	return []nativeTool{
-		{"run_shell_command", "Runs a command in a shell.", arguments(command), arguments(description, text("directory", "Where it runs.")), false, false},
+		{"run_shell_command", "Runs a command in a shell.", arguments(command), arguments(description, text("directory", "Where it runs."), text("dir_path", "Where it runs.")), false, false},
 		{"read_file", "Reads a file.", nil, arguments(filePath, text("absolute_path", "The file.")), true, true},
 		{"read_many_files", "Reads several files.", nil, arguments(list("paths", "The files."), list("include", "The files.")), true, true},
 		{"write_file", "Writes a whole file.", arguments(filePath, content), nil, false, true},
 		{"replace", "Replaces a text in a file.", arguments(filePath, oldString, newString), nil, false, true},
 		{"list_directory", "Lists a directory.", nil, arguments(path, text("dir_path", "The directory.")), true, true},
-		{"glob", "Finds files by their names.", arguments(pattern), arguments(path), true, true},
-		{"search_file_content", "Searches in files.", arguments(pattern), arguments(path), true, true},
-		{"grep_search", "Searches in files.", arguments(pattern), arguments(path), true, true},
+		{"glob", "Finds files by their names.", arguments(pattern), arguments(path, text("dir_path", "The directory.")), true, true},
+		{"search_file_content", "Searches in files.", arguments(pattern), arguments(path, text("dir_path", "The directory.")), true, true},
+		{"grep_search", "Searches in files.", arguments(pattern), arguments(path, text("dir_path", "The directory.")), true, true},
 		{"web_fetch", "Fetches web pages and asks a model about them.", nil, arguments(prompt), true, false},
 		{"google_web_search", "Searches the web.", arguments(query), nil, true, false},
 		{"save_memory", "Remembers a fact for later sessions.", nil, arguments(text("fact", "The fact.")), false, true},

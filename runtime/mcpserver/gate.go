@@ -118,6 +118,9 @@ func (x *gateExchange) answerProblem(err error) {
 // describeProblem returns the problem of an error, and sets Retry-After in h. Unexpected errors are logged.
 func (s *Server) describeProblem(h http.Header, agentName string, err error) *gateProblem {
 	p, ok := errors.AsType[*gateProblem](err)
+	if guard := describeGuardProblem(err); guard != nil {
+		p, ok = guard, true
+	}
 	full, isFull := errors.AsType[*call.PendingError](err)
 	switch {
 	case ok:
@@ -165,6 +168,7 @@ type gateAsk struct {
 		Cwd       string `json:"cwd"`
 		Subagent  string `json:"subagent"`
 		Version   string `json:"version"`
+		Guard     string `json:"guard"`
 	} `json:"context"`
 
 	// Of a gateway's question; see [call.GateRequest].
@@ -264,6 +268,9 @@ func (s *Server) buildSubmission(ctx context.Context, who caller, ask *gateAsk) 
 	}
 	if err != nil {
 		return sub, invalidField("arguments", "%s", err)
+	}
+	if id, err := uuid.Parse(ask.Context.Guard); err == nil && s.Guards != nil {
+		s.Guards.NoteAsked(ctx, who.agent.ID, id)
 	}
 	entry, err := s.Catalog.FindGated(ctx, who.agent.ID, ask.Skill, ask.Tool)
 	switch {

@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -71,6 +72,11 @@ func (f *fakeGate) ReadGateTask(context.Context, call.Viewer, uuid.UUID) (*call.
 }
 
 func (f *fakeGate) NameGateRequest(context.Context, *call.Submission, uuid.UUID) error { return f.err }
+
+// IsReleased knows one call.
+func (f *fakeGate) IsReleased(_ context.Context, _ call.Viewer, skill, tool string, arguments json.RawMessage) (bool, error) {
+	return skill == "laptop" && tool == "Bash" && string(arguments) == `{"command":"released"}`, nil
+}
 
 // FindGated knows the skill laptop with the tool Bash.
 func (f *fakeAgents) FindGated(_ context.Context, _ uuid.UUID, skill, name string) (*catalog.Entry, error) {

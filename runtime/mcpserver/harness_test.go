@@ -33,6 +33,7 @@ type bench struct {
 	server   *mcpserver.Server
 	client   *http.Client
 	log      *worldtest.Log
+	guards   *fakeGuards
 	listener *pipeListener
 }
 
@@ -51,6 +52,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 	b := &bench{
 		t: t, calls: newFakeCalls(), agents: newFakeAgents(t, echoTool, gateTool, slowTool, headTool),
 		limits:   &fakeLimits{},
+		guards:   &fakeGuards{},
 		others:   &fakeResources{},
 		log:      &worldtest.Log{},
 		listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})},
@@ -64,7 +66,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 			`{"content":[{"type":"text","text":` + string(quoteJSON(string(sub.Arguments))) + `}]}`)}
 	}
 	cfg := mcpserver.Config{
-		Calls: b.calls, Agents: b.agents, Catalog: b.agents, Identity: b.people, Limits: b.limits, Resources: b.others, Now: time.Now, Version: "1.2.3",
+		Calls: b.calls, Agents: b.agents, Catalog: b.agents, Identity: b.people, Limits: b.limits, Resources: b.others, Guards: b.guards, Now: time.Now, Version: "1.2.3",
 		Logger: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})), PublicURL: "https://hold.example.com",
 	}
 	for _, f := range change {

@@ -59,6 +59,7 @@ type GateCalls interface {
 	LeaveGate(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string) error
 	ReadGateTask(ctx context.Context, viewer call.Viewer, id uuid.UUID) (*call.GateTask, error)
 	NameGateRequest(ctx context.Context, sub *call.Submission, id uuid.UUID) error
+	IsReleased(ctx context.Context, viewer call.Viewer, skill, tool string, arguments json.RawMessage) (bool, error)
 }
 
 // Plans is the part of a *[call.Service] for agents that submit plans.
@@ -122,6 +123,7 @@ type Config struct {
 	Resources Resources
 	Identity  Identity
 	Limits    Limits
+	Guards    Guards // nil: guards are not known
 	// Ask submits a client's question to an agent with a model. Errors: ErrDepth, ErrNoModel, *fault.InvalidError, call.ErrKeyReused, *file.AttachmentError.
 	Ask    func(ctx context.Context, q Question) (call.Ticket, error)
 	Logger *slog.Logger
@@ -225,6 +227,7 @@ func (s *Server) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /agents/{agent}/mcp", s.guard(func(x *exchange) { (&sessionRequest{x}).endSession() }))
 	mux.HandleFunc("GET /agents/{agent}/mcp", s.guard(func(x *exchange) { (&subscriptionStream{x}).serveSessionStream() }))
 	s.mountGate(mux)
+	s.mountGuards(mux)
 	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code", s.serveClaudeCodeHook)
 	s.mountAuthZEN(mux)
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)

@@ -215,6 +215,8 @@ func nameKind(kind string) text.Message {
 		return text.EventPlan()
 	case "change":
 		return text.EventChange()
+	case "guard":
+		return text.EventGuard()
 	}
 	return text.EventNobody()
 }
@@ -240,6 +242,16 @@ func (p parties) subject(e *audit.Event) Party {
 				party.URL = present.RuleURL(data.Name)
 			}
 		}
+	}
+	if e.Action.Noun() == "guard" {
+		var data struct {
+			Host    string `json:"host"`
+			Machine string `json:"machine"`
+		}
+		if err := json.Unmarshal(e.Raw, &data); err == nil && data.Host != "" {
+			party.Name = data.Host + " (" + data.Machine + ")"
+		}
+		party.URL = present.GuardsURL
 	}
 	if e.Action == audit.GrantReviewed { // it is about all of them
 		party.URL = "/grants"

@@ -172,6 +172,22 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventChangeRejected(who, what)
 	case audit.ChangeStale:
 		return text.EventChangeStale(who, what)
+	case audit.GuardRegistered:
+		return text.EventGuardRegistered(who, what)
+	case audit.GuardUnwatched:
+		return text.EventGuardUnwatched(what, who)
+	case audit.GuardHolds:
+		return text.EventGuardHolds(what, who)
+	case audit.GuardBroken:
+		return text.EventGuardBroken(what, who)
+	case audit.GuardSilent:
+		return text.EventGuardSilent(what, who)
+	case audit.GuardRemoved:
+		return text.EventGuardRemoved(what, who)
+	case audit.GuardBypassed:
+		return text.EventGuardBypassed(what, who)
+	case audit.GuardForgotten:
+		return text.EventGuardForgotten(who, what)
 	case audit.PersonLimited:
 		return text.EventPersonLimited(who, what)
 	case audit.PolicyCreated:

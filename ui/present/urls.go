@@ -31,6 +31,9 @@ const ChangesURL = "/changes"
 // ChangeURL is the page of a change that waits for a second operator.
 func ChangeURL(id uuid.UUID) string { return ChangesURL + "/" + id.String() }
 
+// GuardsURL is the list of guarded coding agents.
+const GuardsURL = "/guards"
+
 // RuleURL is the page of a rule, by its name. The word before the name keeps it apart from the forms, which rules may be called too.
 func RuleURL(name string) string { return "/rules/named/" + url.PathEscape(name) }
 

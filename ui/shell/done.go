@@ -56,6 +56,7 @@ const (
 	ScheduleSet        Done = "schedule-set"
 	ScheduleFetched    Done = "schedule-fetched"
 	ScheduleDeleted    Done = "schedule-deleted"
+	GuardForgotten     Done = "guard-forgotten"
 )
 
 func (d Done) notice() *view.Notice {
@@ -112,6 +113,7 @@ func doneTitles() map[Done]text.Message {
 		ScheduleSet:        text.TeamDoneSchedule(),
 		ScheduleFetched:    text.TeamDoneFetched(),
 		ScheduleDeleted:    text.TeamDoneScheduleDeleted(),
+		GuardForgotten:     text.GuardsForgotten(),
 	}
 }
 

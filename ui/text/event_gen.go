@@ -783,3 +783,46 @@ func EventPlanCancelled(who templ.Component, what templ.Component) templ.Compone
 func EventPlanRevoked(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.PlanRevoked", argument{"who", who}, argument{"what", what})
 }
+
+// EventGuard is "a guard".
+func EventGuard() Message { return newMessage("event.Guard") }
+
+// EventGuardRegistered is "{who:html} registered {what:html}".
+func EventGuardRegistered(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.GuardRegistered", argument{"who", who}, argument{"what", what})
+}
+
+// EventGuardUnwatched is "{what:html} was installed again, and is not watched yet ({who:html})".
+func EventGuardUnwatched(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.GuardUnwatched", argument{"what", what}, argument{"who", who})
+}
+
+// EventGuardHolds is "{what:html} holds ({who:html})".
+func EventGuardHolds(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.GuardHolds", argument{"what", what}, argument{"who", who})
+}
+
+// EventGuardBroken is "{what:html} no longer holds ({who:html})".
+func EventGuardBroken(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.GuardBroken", argument{"what", what}, argument{"who", who})
+}
+
+// EventGuardSilent is "The reports of {what:html} ended ({who:html})".
+func EventGuardSilent(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.GuardSilent", argument{"what", what}, argument{"who", who})
+}
+
+// EventGuardRemoved is "{what:html} was removed on its machine ({who:html})".
+func EventGuardRemoved(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.GuardRemoved", argument{"what", what}, argument{"who", who})
+}
+
+// EventGuardBypassed is "A call ran without a release by {what:html} ({who:html})".
+func EventGuardBypassed(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.GuardBypassed", argument{"what", what}, argument{"who", who})
+}
+
+// EventGuardForgotten is "{who:html} had {what:html} forgotten".
+func EventGuardForgotten(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.GuardForgotten", argument{"who", who}, argument{"what", what})
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/dualcontrol"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/oauthclient"
@@ -37,6 +38,7 @@ type Services struct {
 	Retention *retention.Service
 	OnCall    *oncall.Service
 	Control   *dualcontrol.Service
+	Guards    *guarded.Service
 	Failures  *authfail.Log // nil: invalid invitations are not recorded
 	Server    ServerSettings
 }
@@ -58,6 +60,7 @@ type Handlers struct {
 	grants      *grantHandlers
 	changes     *changeHandlers
 	policies    *policyHandlers
+	guards      *guardHandlers
 }
 
 // New makes the handlers.
@@ -78,6 +81,7 @@ func New(d *rest.Directory, s Services) *Handlers {
 		grants:      &grantHandlers{d, s.Calls},
 		changes:     &changeHandlers{d, s.Control},
 		policies:    newPolicyHandlers(d),
+		guards:      &guardHandlers{d, s.Guards},
 	}
 }
 
@@ -101,6 +105,9 @@ func (h *Handlers) agentRoutes() []rest.Route {
 		rest.NewRoute("listKeys", "GET agents/{name}/keys", "List the keys of an agent, without their secrets", rest.Operators(), h.agents.listKeys),
 		rest.NewRoute("createKey", "POST agents/{name}/keys", "Create a key; it is shown only once", rest.Operators(), h.agents.createKey).Creates(),
 		rest.NewRoute("revokeKey", "DELETE agents/{name}/keys/{id}", "Revoke a key", rest.Operators(), h.agents.revokeKey),
+
+		rest.NewRoute("listGuards", "GET guards", "List coding agents on machines whose own tools ask Holdpoint, those with an alert first", rest.Readers(), h.guards.listGuards),
+		rest.NewRoute("forgetGuard", "DELETE guards/{id}", "Delete a guard that is no longer wanted; if it still reports, it is registered again", rest.Operators(), h.guards.forgetGuard),
 
 		rest.NewRoute("listAssignments", "GET assignments", "List which agent may use which skill", rest.Readers(), h.agents.listAssignments),
 		rest.NewRoute("assign", "POST assignments", "Assign a skill to an agent, or change the assignment", rest.Operators(), h.agents.assignSkill).Creates(),

@@ -26,6 +26,7 @@ const show = (title, options) => self.registration.showNotification(title, optio
 
 const name = (kind, call, team) => say({
 	escalated: team ? "PushEscalatedTo" : "PushEscalated", no_reviewer: "PushNoReviewer", unmeetable: "PushUnmeetable", asked: "PushAsked", planned: "PushPlanned", broke_glass: "PushBrokeGlass",
+	guard_lost: "PushGuardLost", bypassed: "PushBypassed",
 }[kind] ?? "PushParked", { call, team });
 
 // take shows a notification for each new pending call and closes those of calls that are no longer pending. Browsers update a worker some
@@ -33,7 +34,7 @@ const name = (kind, call, team) => say({
 async function take({ show: calls, more, ended, waiting }) {
 	for (const { id, kind, call, team, title, until } of calls) {
 		const time = new Date(until).toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
-		const data = `/${kind === "planned" ? "plans" : "calls"}/${id}`;
+		const data = ["guard_lost", "bypassed"].includes(kind) ? "/guards" : `/${kind === "planned" ? "plans" : "calls"}/${id}`;
 		await show(kind ? name(kind, call, team) : title, { tag: id, data, renotify: true, body: until ? say("Until", { time }) : "" });
 	}
 	const shown = await self.registration.getNotifications();

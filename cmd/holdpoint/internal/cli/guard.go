@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
@@ -31,6 +31,8 @@ type guardOptions struct {
 	agent, skill, keyFile, program, ca, proxy   string
 	projects                                    []string
 	noRules, policy, dryRun, apply, untilBroken bool
+	local                                       bool
+	dataDir                                     string
 	wait, interval, timeout                     time.Duration
 
 	isGiven func(flag string) bool
@@ -45,7 +47,7 @@ func newGuardCmd(e *Env) *cobra.Command {
 	var o guardOptions
 	cmd := newGroup("guard", "Guard the own tools of a coding agent on this machine",
 		newGuardInstallCmd(e), newGuardShowCmd(e), newGuardRemoveCmd(e), newGuardStatusCmd(e), newGuardTestCmd(e), newGuardRulesCmd(e),
-		newGuardImportCmd(e), newGuardWatchCmd(e))
+		newGuardImportCmd(e), newGuardWatchCmd(e), newGuardListCmd(e), newGuardForgetCmd(e))
 	cmd.Use = "guard HOST"
 	cmd.Long = `Guard the own tools of a coding agent: its shell, edits, reads and requests wait for Holdpoint.
 HOST is claude-code, codex, gemini, copilot, opencode or cursor. "holdpoint guard HOST" is "holdpoint
@@ -95,6 +97,8 @@ func bindInstall(cmd *cobra.Command, o *guardOptions) {
 	flags.StringArrayVar(&o.projects, "project", nil, "folder in which the starter rules let the host read; may be given more than once (default this folder)")
 	flags.BoolVar(&o.noRules, "no-rules", false, "create no starter rules on the server, apart from the one that status needs")
 	flags.BoolVar(&o.policy, "policy", false, "gemini, scope machine: also take away Gemini's own shell, write and network tools")
+	flags.BoolVar(&o.local, "local", false, "start a server on this machine for yourself, unless it runs, and use it; see docs/guard.md for who could approve what")
+	flags.StringVar(&o.dataDir, "data-dir", "", "with --local: directory of the server's database and keys (default that of holdpoint serve)")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the changes without making them")
 }
 
@@ -168,7 +172,10 @@ func (e *Env) findGuarded(name string, o *guardOptions) (*guarded, error) {
 }
 
 // noteLimits says first what does not hold.
-func (e *Env) noteLimits(g *guarded) {
+func (e *Env) noteLimits(g *guarded, isLocal bool) {
+	if isLocal && !g.managed {
+		e.notef("%s", localWarning)
+	}
 	for _, limit := range guard.Limits(g.host, g.managed) {
 		e.notef("%s", limit)
 	}
@@ -182,10 +189,20 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
-	e.noteLimits(found)
+	e.noteLimits(found, o.local)
 	earlier, err := guard.ReadRecord(found.machine, found.host, found.managed)
 	if err != nil {
 		return err
+	}
+	switch {
+	case o.dataDir != "" && !o.local:
+		return misusef("--data-dir: must be used with --local")
+	case o.local && o.dryRun:
+		return misusef("--local: must be used without --dry-run: it starts a server")
+	case o.local:
+		if err := e.useLocalServer(ctx, found, &o); err != nil {
+			return err
+		}
 	}
 	g, err := e.planGuard(found, &o, earlier)
 	if err != nil {
@@ -210,6 +227,11 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
+	watchKey, err := g.EditWatchKey(found.machine, earlier == nil || earlier.ID != g.ID)
+	if err != nil {
+		return err
+	}
+	edits = append(edits, watchKey)
 	// A key that is there counts only for its own agent and server: another server must not get it.
 	hasKey := key != "" || earlier != nil && earlier.Agent == g.Agent && earlier.URL == g.URL && fileExists(g.KeyFile)
 	switch {
@@ -232,6 +254,14 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err := e.writeEdits(edits, o.dryRun); err != nil || o.dryRun {
 		return err
 	}
+	e.registerGuard(ctx, &installedGuard{found, g})
+	isWatched, err := e.runUnit(ctx, found.machine, edits)
+	if err != nil {
+		return err
+	}
+	if !isWatched {
+		e.notef("Keep `holdpoint guard watch` running, for example as a service: it reports to the server when the guard no longer holds.")
+	}
 	e.notef("Try it now: holdpoint guard status %s", g.Host)
 	return nil
 }
@@ -240,7 +270,7 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (*guard.Guard, error) {
 	g := &guard.Guard{
 		Host: found.host, Managed: found.managed, URL: e.url, Agent: o.agent, Skill: o.skill, Wait: o.wait.String(), Proxy: o.proxy, CAFile: o.ca,
-		Policy: o.policy, Program: o.program, Owner: found.owner, KeyFile: filepath.Join(found.machine.Folder(found.managed), string(found.host)+".key"),
+		Policy: o.policy, Local: o.local, Program: o.program, Owner: found.owner, KeyFile: filepath.Join(found.machine.Folder(found.managed), string(found.host)+".key"),
 	}
 	if earlier != nil {
 		if err := keepSettings(g, o, earlier); err != nil {
@@ -249,6 +279,9 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 	}
 	if g.Agent == "" {
 		return nil, misusef("--agent: must name the agent")
+	}
+	if g.ID = uuid.NewString(); earlier != nil && earlier.Agent == g.Agent && earlier.URL == g.URL {
+		g.ID = cmp.Or(earlier.ID, g.ID)
 	}
 	if g.Skill == "" {
 		g.Skill = string(g.Host)
@@ -285,6 +318,7 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 // keepSettings fills the settings whose flags are not given from the guard that is installed.
 func keepSettings(g *guard.Guard, o *guardOptions, earlier *guard.Guard) error {
 	g.Agent = cmp.Or(g.Agent, earlier.Agent)
+	g.Local = g.Local || earlier.Local && g.URL == earlier.URL
 	if g.Agent == earlier.Agent {
 		g.Skill = cmp.Or(g.Skill, earlier.Skill)
 	}
@@ -370,6 +404,9 @@ func (e *Env) setUpServer(ctx context.Context, g *guard.Guard, rules string, o *
 		return nil
 	}
 	const base = "/api/v1/"
+	if err := e.checkGuardSkill(ctx, api, g); err != nil {
+		return "", err
+	}
 	if err := create("skill "+g.Skill, base+"skills/"+client.Segment(g.Skill), base+"skills",
 		map[string]any{"name": g.Skill, "transport": "gate", "host": g.Host}); err != nil {
 		return "", err
@@ -390,6 +427,26 @@ func (e *Env) setUpServer(ctx context.Context, g *guard.Guard, rules string, o *
 	}
 	e.notef("Created a key of agent %s.", g.Agent)
 	return made.Key, nil
+}
+
+// checkGuardSkill refuses a skill that exists and is not about the host's own tools, and says if its calls need no approval.
+func (e *Env) checkGuardSkill(ctx context.Context, api *client.Client, g *guard.Guard) error {
+	reply, err := api.GetSkill(ctx, g.Skill)
+	skill, err := client.Value(reply, err)
+	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
+		return nil
+	}
+	switch {
+	case err != nil:
+		return err
+	case skill.Transport != "gate":
+		return misusef("--skill %s: must be a skill with transport gate, and has %s", g.Skill, skill.Transport)
+	case value(skill.Host) != string(g.Host):
+		return misusef("--skill %s: must be a skill of host %s, and has %q: name another one", g.Skill, g.Host, value(skill.Host))
+	case skill.AutoApprove:
+		e.notef("Skill %s has auto_approve: calls that no rule parks run without a person.", g.Skill)
+	}
+	return nil
 }
 
 func (e *Env) assignGuard(ctx context.Context, api *client.Client, g *guard.Guard, dryRun bool) error {
@@ -489,24 +546,49 @@ func newGuardRemoveCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove HOST", Short: "Take Holdpoint's hook out of the host's settings",
 		Long: `Take Holdpoint's hook, its key and its record away from this machine. Everything else in the host's
-settings stays, and so does everything on the server: agent, skill, keys and rules.`,
+settings stays, and so do agent, skill, keys and rules on the server. With the token of an operator, the
+server forgets the guard. Without it, operators are alerted.`,
 		Example:   "  holdpoint guard remove claude-code --dry-run",
 		ValidArgs: hostWords(),
-		RunE: func(_ *cobra.Command, args []string) error {
-			found, err := e.findGuarded(args[0], &o)
-			if err != nil {
-				return err
-			}
-			edits, err := guard.Remove(found.machine, found.host, found.managed)
-			if err != nil {
-				return err
-			}
-			return e.writeEdits(edits, o.dryRun)
-		},
+		RunE:      func(cmd *cobra.Command, args []string) error { return e.removeGuard(cmd.Context(), args[0], &o) },
 	}
 	bindScope(cmd, &o)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the changes without making them")
 	return cmd
+}
+
+func (e *Env) removeGuard(ctx context.Context, name string, o *guardOptions) error {
+	found, err := e.findGuarded(name, o)
+	if err != nil {
+		return err
+	}
+	record, err := guard.ReadRecord(found.machine, found.host, found.managed)
+	if err != nil {
+		return err
+	}
+	edits, err := guard.Remove(found.machine, found.host, found.managed)
+	if err != nil {
+		return err
+	}
+	isListed := record != nil && record.ID != "" && !o.dryRun
+	var reporter *guardReporter
+	if isListed { // before the keys are gone
+		if reporter, err = e.newGuardReporter(&installedGuard{found, record}); err != nil {
+			e.notef("%s", describeError(err))
+		}
+	}
+	if !o.dryRun {
+		if _, err := e.runUnit(ctx, found.machine, edits); err != nil {
+			return err
+		}
+	}
+	if err := e.writeEdits(edits, o.dryRun); err != nil {
+		return err
+	}
+	if isListed {
+		e.unregisterGuard(ctx, record.ID, reporter)
+	}
+	return nil
 }
 
 func newGuardShowCmd(e *Env) *cobra.Command {
@@ -520,11 +602,11 @@ func newGuardShowCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e.noteLimits(found)
 			g, err := e.readGuard(found)
 			if err != nil {
 				return err
 			}
+			e.noteLimits(found, g.Local)
 			if e.json {
 				return e.printEncoded(g)
 			}
@@ -562,7 +644,7 @@ hook is gone or altered, if something else turns hooks off, or if the server doe
 			}
 			broken, shown := false, map[guard.Host][]guard.Finding{}
 			for _, one := range guards {
-				e.noteLimits(one.guarded)
+				e.noteLimits(one.guarded, one.Local)
 				findings := one.Canary(cmd.Context(), one.machine)
 				shown[one.Host] = append(append([]guard.Finding{}, shown[one.Host]...), findings...)
 				broken = broken || guard.IsBroken(findings)
@@ -826,76 +908,4 @@ func (e *Env) importPermissions(ctx context.Context, args []string, o *guardOpti
 	return printReply(e, client.Reply[client.List[client.Change]](text), err, func(changes *client.List[client.Change]) error {
 		return e.showChanges(changes.Items, false)
 	})
-}
-
-func newGuardWatchCmd(e *Env) *cobra.Command {
-	var o guardOptions
-	cmd := &cobra.Command{
-		Use: "watch", Short: "Check all guards again and again, and say when one no longer holds",
-		Long: `Read every file that guarded hosts read again and again. A line is printed when a guard no longer holds,
-and when it holds again. With --until-broken the command ends with 1 at the first one, so that a service
-manager can tell. It reads files only; the canary of status asks the server.`,
-		Example: "  holdpoint guard watch --until-broken",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return e.watchGuards(cmd.Context(), &o) },
-	}
-	bindScope(cmd, &o)
-	cmd.Flags().DurationVar(&o.interval, "interval", 10*time.Second, "time between two checks")
-	cmd.Flags().BoolVar(&o.untilBroken, "until-broken", false, "end with 1 when a guard does not hold")
-	return cmd
-}
-
-// watchGuards checks guards until the context ends.
-func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
-	if o.interval < 100*time.Millisecond || o.interval > time.Hour {
-		return misusef("--interval %s: must be between 100ms and 1h", o.interval)
-	}
-	known := map[string]string{} // the problems of each file
-	ticker := time.NewTicker(o.interval)
-	defer ticker.Stop()
-	for {
-		guards, err := e.listGuards(nil, o)
-		if err != nil && len(known) == 0 {
-			return err
-		}
-		present := map[string]string{}
-		for file := range known { // also of a guard whose record is gone
-			present[file] = "  the guard is gone"
-		}
-		for _, one := range guards {
-			present[one.machine.File(one.Host, one.Managed)] = one.listBroken()
-		}
-		for _, file := range slices.Sorted(maps.Keys(present)) {
-			before, seen := known[file]
-			known[file] = present[file]
-			if seen && before == present[file] {
-				continue
-			}
-			state := "holds\n"
-			if present[file] != "" {
-				state = "DOES NOT HOLD\n" + present[file] + "\n"
-			}
-			if err := write(e.Stdout, Visible(file+": "+state)); err != nil {
-				return err
-			}
-			if present[file] != "" && o.untilBroken {
-				return &ExitError{Code: ExitFailure}
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-// listBroken returns a line for everything that is broken; "" if the guard holds.
-func (g *installedGuard) listBroken() string {
-	var lines []string
-	for _, finding := range g.Check(g.machine) {
-		if finding.Broken {
-			lines = append(lines, "  "+finding.String())
-		}
-	}
-	return strings.Join(lines, "\n")
 }

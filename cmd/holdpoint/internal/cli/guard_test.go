@@ -85,10 +85,10 @@ func TestGuardInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Again: nothing changes, and no second key is made.
-	f.asked = nil
+	before := len(f.asked)
 	got = run(t, env, "", args...).wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, "Nothing to change.")
-	if strings.Contains(strings.Join(f.asked, "\n"), "keys") {
+	if strings.Contains(strings.Join(f.asked[before:], "\n"), "keys") {
 		t.Errorf("asked %v", f.asked)
 	}
 	delete(env, "HOLDPOINT_TOKEN")
@@ -96,17 +96,35 @@ func TestGuardInstall(t *testing.T) {
 	wantContains(t, "stdout", got.stdout, program+" hook claude-code --url "+f.URL+" --agent laptop", "version 1")
 	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, ".claude/settings.json): works")
+	reported := f.listReports()
+	if len(reported) != 2 || reported[0] != reported[1] || !strings.Contains(reported[0], `"every":0,"problems":null,"removed":false`) {
+		t.Errorf("reported %q", reported)
+	}
 	got = run(t, env, "", "guard", "remove", "claude-code", "--scope", "user").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, "Removed "+home+"/.claude/settings.json")
+	wantContains(t, "stderr", got.stderr, "Operators are alerted")
+	wantContains(t, "the last report", f.listReports()[2], `"removed":true`)
 	got = run(t, env, "", "guard", "status", "claude-code", "--scope", "user").wantCode(t, 1)
 	wantContains(t, "stderr", got.stderr, "no guard is installed here")
+}
+
+// listReports returns the reports about guards, with the path of each.
+func (f *fake) listReports() (reports []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, asked := range f.asked {
+		if strings.HasPrefix(asked, "PUT /agents/laptop/guards/") {
+			reports = append(reports, asked+" "+f.bodies[i])
+		}
+	}
+	return reports
 }
 
 // Installing again keeps the settings whose flags are not given, and an empty flag takes one away.
 func TestGuardInstallKeepsSettings(t *testing.T) {
 	t.Parallel()
 	home, program := guardHome(t, canaryRefused)
-	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "http://localhost:1"}
 	install := []string{"guard", "gemini", "--scope", "user"}
 	again := func(args ...string) string {
 		t.Helper()
@@ -132,10 +150,17 @@ func TestGuardInstallKeepsPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "http://localhost:1"}
 	install := []string{"guard", "gemini", "--scope", "machine", "--root", root}
 	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--program", program, "--key-file", "-", "--policy")...).wantCode(t, 0)
 	policies := filepath.Join(root, "etc/gemini-cli/policies/holdpoint.toml")
+	unit := filepath.Join(root, "etc/systemd/system/holdpoint-guard.service")
+	if _, err := os.Stat(unit); err == nil {
+		t.Error("a service of systemd is written where it does not run")
+	}
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		kept bool
@@ -144,6 +169,39 @@ func TestGuardInstallKeepsPolicy(t *testing.T) {
 		if _, err := os.Stat(policies); (err == nil) != c.kept {
 			t.Errorf("after installing again with %v: %v", c.args, err)
 		}
+		if text, err := os.ReadFile(unit); err != nil || !strings.Contains(string(text), "ExecStart=\""+program+"\" guard watch --scope machine\n") {
+			t.Errorf("the watcher's service: %s, %v", text, err)
+		}
+	}
+	watchKey, err := os.Stat(filepath.Join(root, "etc/holdpoint/guard/gemini.watch"))
+	if err != nil || watchKey.Mode().Perm() != 0o400 {
+		t.Errorf("the watch key: %v, %v", watchKey, err)
+	}
+	remove := []string{"guard", "remove", "gemini", "--scope", "machine", "--root", root}
+	run(t, env, "", remove...).wantCode(t, 0)
+	for _, path := range []string{unit, filepath.Join(root, "etc/holdpoint/guard/gemini.watch")} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
+	}
+	wantContains(t, "stdout", run(t, env, "", remove...).wantCode(t, 0).stdout, "Nothing to change.")
+}
+
+// A skill that exists must be about the host's own tools. What lets calls pass without a person is said.
+func TestGuardInstallChecksTheSkill(t *testing.T) {
+	t.Parallel()
+	home, program := guardHome(t, canaryRefused)
+	for skill, want := range map[string]string{
+		`{"transport":"http"}`:                                          "--skill claude-code: must be a skill with transport gate, and has http",
+		`{"transport":"gate","host":"codex"}`:                           `must be a skill of host claude-code, and has "codex"`,
+		`{"transport":"gate"}`:                                          `must be a skill of host claude-code, and has ""`,
+		`{"transport":"gate","host":"claude-code","auto_approve":true}`: "Skill claude-code has auto_approve",
+	} {
+		f := newFake(t).setAnswer("GET /api/v1/skills/claude-code", skill)
+		env := f.env()
+		env["HOME"] = home
+		got := run(t, env, "", "guard", "claude-code", "--scope", "user", "--agent", "laptop", "--program", program).wantCode(t, 1) // the fake knows no agents
+		wantContains(t, "stderr", got.stderr, want)
 	}
 }
 
@@ -151,7 +209,7 @@ func TestGuardInstallKeepsPolicy(t *testing.T) {
 func TestGuardInstallKeepsKeysApart(t *testing.T) {
 	t.Parallel()
 	home, program := guardHome(t, canaryRefused)
-	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "http://localhost:1"}
 	install := []string{"guard", "codex", "--scope", "user", "--program", program}
 	run(t, env, "hp_key\n", append(install, "--agent", "laptop", "--key-file", "-")...).wantCode(t, 0)
 	run(t, env, "", install...).wantCode(t, 0)
@@ -165,7 +223,7 @@ func TestGuardInstallKeepsKeysApart(t *testing.T) {
 func TestGuardStatus(t *testing.T) {
 	t.Parallel()
 	home, program := guardHome(t, canaryRefused)
-	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "http://localhost:1"}
 	run(t, env, "hp_key\n", "guard", "install", "copilot", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
 	got := run(t, env, "", "guard", "status", "--scope", "user", "--json").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, `{"copilot":[]}`)
@@ -198,7 +256,8 @@ func (o *onText) Write(b []byte) (int, error) {
 func TestGuardWatch(t *testing.T) {
 	t.Parallel()
 	home, program := guardHome(t, canaryRefused)
-	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	f := newFake(t)
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": f.URL}
 	run(t, env, "hp_key\n", "guard", "install", "gemini", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
 	var gone strings.Builder
 	e := &cli.Env{
@@ -213,6 +272,13 @@ func TestGuardWatch(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	wantContains(t, "stdout", gone.String(), "settings.json: holds", "settings.json: DOES NOT HOLD", "the guard is gone")
+	reports := f.listReports()
+	if len(reports) != 3 {
+		t.Fatalf("reported %q", reports)
+	}
+	wantContains(t, "the installation", reports[0], `"every":0`, `"host":"gemini"`, `"scope":"user"`, `"watch_key":"`)
+	wantContains(t, "the first report", reports[1], `"every":15,"problems":null,"removed":false`)
+	wantContains(t, "the last report", reports[2], `"every":15,"problems":["the guard is gone"],"removed":true`)
 }
 
 func TestGuardRefusesBadSettings(t *testing.T) {
@@ -273,7 +339,7 @@ func TestGuardRulesAndImport(t *testing.T) {
 // The test passes only if the server's refusal reaches the model of the host itself.
 func TestGuardTestStartsTheHost(t *testing.T) {
 	home, program := guardHome(t, canaryRefused)
-	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "https://holdpoint.example.com"}
+	env := map[string]string{"HOME": home, "HOLDPOINT_URL": "http://localhost:1"}
 	run(t, env, "hp_key\n", "guard", "install", "claude-code", "--scope", "user", "--agent", "laptop", "--program", program, "--key-file", "-").wantCode(t, 0)
 	host := filepath.Join(filepath.Dir(program), "claude")
 	t.Setenv("PATH", filepath.Dir(program)+":"+os.Getenv("PATH"))

@@ -73,7 +73,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, ok := f.answers[key]
 	status := f.status[key]
 	switch {
-	case !ok && r.Method == http.MethodDelete:
+	case !ok && (r.Method == http.MethodDelete || r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/guards/")):
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case !ok:

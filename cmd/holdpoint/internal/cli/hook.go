@@ -33,7 +33,7 @@ type hookOptions struct {
 	agent, skill, keyFile string
 	wait                  time.Duration
 	proxy, caFile         string
-	state                 string
+	state, guard          string
 	after, isDeferring    bool
 	plugin                bool
 }
@@ -72,6 +72,7 @@ Proxies and certificates come from flags only. See docs/coding-agents.md for how
 	flags.StringVar(&o.proxy, "proxy", "", "URL of a proxy to the server (default none)")
 	flags.StringVar(&o.caFile, "ca-file", "", "file with the certificates that the server's one is verified with (default those of the system)")
 	flags.StringVar(&o.state, "state-dir", "", "folder for the ids of calls whose outcome is not reported yet (default in the user's cache)")
+	flags.StringVar(&o.guard, "guard", "", "id of the guard that runs this command; holdpoint guard sets it")
 	flags.BoolVar(&o.after, "after", false, "the hook is for tools that have ended; needed for copilot only")
 	flags.BoolVar(&o.isDeferring, "defer", false, "claude-code without a terminal (-p): end the run while a call waits; claude --resume continues it")
 	flags.BoolVar(&o.plugin, "plugin", false, "opencode: print the plugin that runs this command")
@@ -412,7 +413,7 @@ func (h *hookCaller) askOnce(ctx context.Context) (answer client.GateAnswer, err
 		answer, err = h.api.Gate(ctx, h.agent, client.GateRequest{
 			// The call's id comes soon: it is needed if the caller leaves.
 			Skill: h.skill, Tool: h.event.Tool, Arguments: h.event.Arguments, RequestID: h.requestID, Wait: min(wait, 1),
-			Context: client.GateContext{Host: h.hook.Name, SessionID: h.event.SessionID, Cwd: h.event.Cwd, Subagent: h.event.Subagent, Version: h.event.Version},
+			Context: client.GateContext{Host: h.hook.Name, SessionID: h.event.SessionID, Cwd: h.event.Cwd, Subagent: h.event.Subagent, Version: h.event.Version, Guard: h.guard},
 		})
 	}
 	switch {
@@ -466,7 +467,7 @@ func (e *Env) printPlugin(cmd *cobra.Command, hook *host.Hook) error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	command := []string{program, "hook", hook.Name}
-	for _, name := range []string{"url", "agent", "key-file", "skill", "wait", "proxy", "ca-file", "state-dir"} {
+	for _, name := range []string{"url", "agent", "key-file", "skill", "wait", "guard", "proxy", "ca-file", "state-dir"} {
 		flag := cmd.Flag(name)
 		if !flag.Changed {
 			continue

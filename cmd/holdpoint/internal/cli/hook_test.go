@@ -256,6 +256,30 @@ func TestHookOutcome(t *testing.T) {
 	}
 }
 
+// TestHookBypass: a guard's hook reports a tool that ran and that no hook allowed. Hosts tell of a refused tool as of one that failed.
+func TestHookBypass(t *testing.T) {
+	t.Parallel()
+	const ran = "POST /agents/laptop/guards/g1/ran"
+	after := strings.Replace(bashMessage, "PreToolUse", "PostToolUse", 1)
+	for answer, said := range map[string]string{`{"released":false}`: "did not release this call", `{"released":true}`: ""} {
+		f := newFake(t).setAnswer(ran, answer)
+		got := f.runHook("claude-code", after, "--guard", "g1").wantCode(t, 0)
+		if got.stdout != "" || (said == "") != (got.stderr == "") || !strings.Contains(got.stderr, said) {
+			t.Errorf("got %+v", got)
+		}
+		wantContains(t, "the report", f.getLastBody(), `"skill":"claude-code","tool":"Bash","arguments":{`)
+		f.runHook("claude-code", strings.Replace(after, "PostToolUse", "PostToolUseFailure", 1), "--guard", "g1").wantCode(t, 0)
+		if len(f.asked) != 1 {
+			t.Errorf("asked %v", f.asked)
+		}
+	}
+	got := newFake(t).runHook("claude-code", after, "--guard", "g1").wantCode(t, 0)
+	wantContains(t, "stderr", got.stderr, "report a call that ran")
+	f := newFake(t).setAnswer(gateEndpoint, `{"id":"c1","decision":"allow"}`)
+	f.runHook("claude-code", bashMessage, "--guard", "g1").wantCode(t, 0)
+	wantContains(t, "the question", f.getLastBody(), `"guard":"g1"`)
+}
+
 func requestID(t *testing.T, body string) string {
 	t.Helper()
 	var sent struct {

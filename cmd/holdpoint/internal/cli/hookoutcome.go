@@ -83,8 +83,8 @@ func (h *hookCaller) reportOutcome(ctx context.Context) verdict {
 		return verdict{after: true, reason: err.Error()}
 	}
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) { // it passed before the hook was installed, or is reported
-		return verdict{after: true}
+	if errors.Is(err, fs.ErrNotExist) {
+		return h.reportUnknown(ctx)
 	}
 	var call openCall
 	if err == nil {
@@ -102,5 +102,21 @@ func (h *hookCaller) reportOutcome(ctx context.Context) verdict {
 		return verdict{after: true, reason: fmt.Sprintf("report the outcome to Holdpoint: %v", err)}
 	}
 	_ = os.Remove(path) // a second report of the same outcome changes nothing
+	return verdict{after: true}
+}
+
+// reportUnknown reports a call that ran and of which this machine knows no release: the guard was bypassed, unless the server knows one. Hosts
+// may report a refused call as one that failed, so only a tool that succeeded counts.
+func (h *hookCaller) reportUnknown(ctx context.Context) verdict {
+	if h.guard == "" || h.event.Failed {
+		return verdict{after: true}
+	}
+	released, err := h.api.ReportRan(ctx, h.agent, h.guard, client.GuardedCall{Skill: h.skill, Tool: h.event.Tool, Arguments: h.event.Arguments})
+	switch {
+	case err != nil:
+		return verdict{after: true, reason: fmt.Sprintf("report a call that ran to Holdpoint: %v", err)}
+	case !released:
+		return verdict{after: true, reason: "Holdpoint did not release this call, and it ran. Operators are alerted."}
+	}
 	return verdict{after: true}
 }

@@ -167,7 +167,16 @@ func (g *Guard) Install(ctx context.Context, m *Machine) ([]*Edit, error) {
 		}
 		edits = append(edits, policy)
 	}
-	return edits, nil
+	return g.appendUnit(m, edits, false)
+}
+
+// appendUnit adds the edit of the watcher's service, if there is one.
+func (g *Guard) appendUnit(m *Machine, edits []*Edit, isRemoved bool) ([]*Edit, error) {
+	unit, err := g.EditUnit(m, isRemoved)
+	if unit != nil {
+		edits = append(edits, unit)
+	}
+	return edits, err
 }
 
 func (g *Guard) installJSON(old []byte) ([]byte, error) {
@@ -325,10 +334,13 @@ func Remove(m *Machine, host Host, managed bool) ([]*Edit, error) {
 			return nil, err
 		}
 	}
+	if err := remove(watchKeyFile(m, host, managed), true); err != nil {
+		return nil, err
+	}
 	if err := remove(recordFile(m, host, managed), false); err != nil {
 		return nil, err
 	}
-	return edits, nil
+	return g.appendUnit(m, edits, true)
 }
 
 func (g *Guard) removeJSON(old []byte) ([]byte, error) {

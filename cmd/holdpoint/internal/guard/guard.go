@@ -58,7 +58,9 @@ type Machine struct {
 
 // Guard is one installed hook: the host, where its settings are, and how the hook reaches the server.
 type Guard struct {
-	Host Host `json:"host"`
+	// ID is by which the server knows the guard. Empty: an earlier version installed it.
+	ID   string `json:"id,omitempty"`
+	Host Host   `json:"host"`
 	// Managed says that the settings are those of the machine, which users cannot change, and not those of one user.
 	Managed bool `json:"managed"`
 	// Program is the absolute path of holdpoint.
@@ -77,6 +79,8 @@ type Guard struct {
 	CAFile string `json:"ca_file,omitempty"`
 	// Policy says that a file of policies also takes Gemini's own tools away.
 	Policy bool `json:"policy,omitempty"`
+	// Local says that the server runs on this machine, for one developer.
+	Local bool `json:"local,omitempty"`
 	// Added are settings other than the hook that the guard added to a file without comments.
 	Added []string `json:"added,omitempty"`
 	// Rules is the version of the starter rules; 0: none.
@@ -122,6 +126,9 @@ func (g *Guard) bareCommand() string {
 // Arguments returns the words of the hook's own command.
 func (g *Guard) Arguments() []string {
 	words := []string{g.Program, "hook", string(g.Host), "--url", g.URL, "--agent", g.Agent, "--key-file", g.KeyFile, "--skill", g.Skill, "--wait", g.Wait}
+	if g.ID != "" {
+		words = append(words, "--guard", g.ID)
+	}
 	if g.Proxy != "" {
 		words = append(words, "--proxy", g.Proxy)
 	}
