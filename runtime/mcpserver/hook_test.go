@@ -51,7 +51,7 @@ func TestHook(t *testing.T) {
 		t.Errorf("delivered: %v", got)
 	}
 	after := b.hook("skill=laptop", strings.Replace(hookMessage, "PreToolUse", "PostToolUse", 1))
-	if after.status != http.StatusOK || after.body != "{}" {
+	if after.status != http.StatusOK || after.body != "{}\n" {
 		t.Errorf("after: %d %s", after.status, after.body)
 	}
 }
