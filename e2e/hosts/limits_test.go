@@ -34,15 +34,15 @@ func attempts() []attempt {
 		{host: host.ClaudeCode, name: "--settings", args: []string{"--settings", noHooks}},
 		{host: host.ClaudeCode, name: "--setting-sources", args: []string{"--setting-sources", "local"}},
 		{host: host.ClaudeCode, name: "CLAUDE_CODE_SIMPLE", env: []string{"CLAUDE_CODE_SIMPLE=1"}},
-		{host: host.ClaudeCode, name: "CLAUDE_CONFIG_DIR", env: []string{"CLAUDE_CONFIG_DIR=/nonexistent"}},
+		{host: host.ClaudeCode, name: "CLAUDE_CONFIG_DIR", env: []string{"CLAUDE_CONFIG_DIR=HOME/elsewhere"}},
 		{host: host.ClaudeCode, name: "project settings", file: "project/.claude/settings.json", text: noHooks},
 		{host: host.ClaudeCode, name: "invalid user settings", file: "home/.claude/settings.json", text: `{"hooks":{"PreToolUse":5}}`},
 		{host: host.Codex, name: "--disable hooks", args: []string{"--disable", "hooks"}},
 		{host: host.Codex, name: "--enable unified_exec", args: []string{"--enable", "unified_exec"}, removed: "write_stdin"},
-		{host: host.Copilot, name: "COPILOT_HOME", env: []string{"COPILOT_HOME=/nonexistent"}},
+		{host: host.Copilot, name: "COPILOT_HOME", env: []string{"COPILOT_HOME=HOME/elsewhere"}},
 		{host: host.Copilot, name: "user settings", file: "home/.copilot/config.json", text: noHooks},
 		{host: host.Gemini, name: "hooksConfig.disabled", file: "project/.gemini/settings.json", text: `{"hooksConfig":{"disabled":["holdpoint"]}}`, runs: true},
-		{host: host.Gemini, name: "GEMINI_CLI_SYSTEM_SETTINGS_PATH", env: []string{"GEMINI_CLI_SYSTEM_SETTINGS_PATH=/nonexistent"}, runs: true},
+		{host: host.Gemini, name: "GEMINI_CLI_SYSTEM_SETTINGS_PATH", env: []string{"GEMINI_CLI_SYSTEM_SETTINGS_PATH=HOME/elsewhere"}, runs: true},
 		{
 			host: host.Gemini, name: "hooksConfig.disabled with --policy", file: "project/.gemini/settings.json",
 			text: `{"hooksConfig":{"disabled":["holdpoint"]}}`, flags: []string{"--policy"}, removed: "run_shell_command",
@@ -61,7 +61,10 @@ func TestLimits(t *testing.T) {
 			plain := a.command
 			a.command = func(r *run, m mode) ([]string, []string) {
 				args, env := plain(r, m)
-				return slices.Insert(args, flagsAt(args), try.args...), append(env, try.env...)
+				for _, variable := range try.env {
+					env = append(env, strings.ReplaceAll(variable, "HOME/", r.home+"/"))
+				}
+				return slices.Insert(args, flagsAt(args), try.args...), env
 			}
 			r := newRun(t, a, newModel(t, a.shell("echo hi > "+markOf(0, kindShell))))
 			list := []failure{{answer: failures()[refused].answer}}
@@ -75,6 +78,9 @@ func TestLimits(t *testing.T) {
 			r.wait()
 			if ran := r.has(kindShell, 0); ran != try.runs {
 				t.Errorf("the tool ran: %t, want %t", ran, try.runs)
+			}
+			if told := r.model.toldResults(); !try.runs && try.removed == "" && !strings.Contains(told, "Rejected by rita") {
+				t.Errorf("the model was told %s", told)
 			}
 			if try.removed != "" && (len(r.model.offered) == 0 || slices.Contains(r.model.offered, try.removed)) {
 				t.Errorf("the model must have tools other than %s; it has %v", try.removed, r.model.offered)

@@ -27,7 +27,7 @@ type model struct {
 	mu      sync.Mutex
 	results []string       // what the model was told of its calls
 	most    map[string]int // of each conversation, the calls that the model was told about
-	offered []string // names of tools
+	offered []string       // names of tools
 	log     []string       // what it did not understand
 }
 

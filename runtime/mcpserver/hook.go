@@ -90,6 +90,7 @@ func (x *hookExchange) decideMessage() (host.Verdict, error) {
 		return host.Verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, err.Error()}
 	}
 	if event.After {
+		x.reportOutcome(&event)
 		return host.Verdict{After: true}, nil
 	}
 	return x.awaitDecision(&event)
@@ -126,6 +127,7 @@ func (x *hookExchange) awaitDecision(event *host.Event) (host.Verdict, error) {
 	case err != nil:
 		return host.Verdict{}, err
 	case passage.Allowed:
+		x.openHooks.add(x.hookCall(event), openHook{passage.ID, ask.RequestID, x.Now()})
 		return host.Verdict{Allow: true, Reason: passage.Message}, nil
 	case passage.Pending:
 		return host.Verdict{Reason: host.ComeBack(passage.ID.String(), passage.Deadline)}, nil
