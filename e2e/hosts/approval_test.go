@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,10 +68,15 @@ func startServer(t *testing.T) *server {
 // startAgent starts an agent with the hook of the server.
 func (s *server) startAgent(t *testing.T, a agent, steps []step, flags ...string) *run {
 	t.Helper()
-	r := newRun(t, a, newModel(t))
+	return s.startRun(t, newRun(t, a, newModel(t)), steps, flags...)
+}
+
+func (s *server) startRun(t *testing.T, r *run, steps []step, flags ...string) *run {
+	t.Helper()
+	a := r.agent
 	r.model.steps = inProject(steps, r.project)
-	all := append([]string{"--url", s.URL, "--agent", "with-" + a.name, "--key-file", s.keys[a.name], "--wait", "5m", "--state-dir", filepath.Join(r.home, "state")}, flags...)
-	h := installed{command: wrap(program, a.name, all), timeout: day}
+	all := append([]string{"--url", s.URL, "--agent", "with-" + a.name, "--key-file", s.keys[a.name], "--wait", "30m", "--state-dir", filepath.Join(r.home, "state")}, flags...)
+	h := installed{command: wrap(program, a.name, all)}
 	if a.name == host.OpenCode {
 		h.plugin = pluginFor(t, program, all)
 	}
@@ -83,7 +89,7 @@ func (s *server) startAgent(t *testing.T, a agent, steps []step, flags ...string
 func (s *server) pending(t *testing.T, r *run, text string) holdpoint.Approval {
 	t.Helper()
 	var found holdpoint.Approval
-	eventually.Succeeds(t, 2*time.Minute, "a call of "+r.agent.name+" waits", func() error {
+	eventually.Succeeds(t, 20*time.Minute, "a call of "+r.agent.name+" waits", func() error {
 		list, err := holdpoint.List[holdpoint.Approval](t.Context(), s.api(), "approvals", "status=pending")
 		if err != nil {
 			return err
@@ -105,31 +111,26 @@ func TestDecisions(t *testing.T) {
 	for _, a := range agents() {
 		for _, approve := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/shell/%t", a.name, approve), func(t *testing.T) {
-				mark := fmt.Sprintf("# %s %t", a.name, approve)
-				write := a.write
-				write.arguments = object{}
-				for name, value := range a.write.arguments {
-					if text, ok := value.(string); ok && strings.HasPrefix(text, "echo") {
-						value = text + " " + mark
-					}
-					write.arguments[name] = value
-				}
-				r := s.startAgent(t, a, []step{write})
-				s.decide(t, r, s.pending(t, r, mark), approve, r.ran)
+				t.Parallel()
+				name := fmt.Sprintf("file-%s-%t", a.name, approve)
+				r := s.startAgent(t, a, []step{a.shell("echo hi > " + name)})
+				s.decide(t, r, s.pending(t, r, name), approve, func() bool { return r.hasFile(name) })
 			})
-			if a.edit == nil {
-				continue
-			}
 			t.Run(fmt.Sprintf("%s/edit/%t", a.name, approve), func(t *testing.T) {
-				r := s.startAgent(t, a, a.edit)
-				if len(a.edit) > 1 { // it reads the file first
-					shown := s.pending(t, r, r.project)
-					if err := s.api().Approve(t.Context(), shown); err != nil {
+				t.Parallel()
+				text := fmt.Sprintf("new-%s-%t", a.name, approve)
+				steps, reads := []step{a.edit("old", text)}, a.name == host.ClaudeCode || a.name == host.OpenCode
+				if reads { // before it may edit
+					steps = append(slices.Clone(a.prepare), steps...)
+				}
+				r := s.startAgent(t, a, steps)
+				if reads {
+					if err := s.api().Approve(t.Context(), s.pending(t, r, r.project)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				shown := s.pending(t, r, "new")
-				s.decide(t, r, shown, approve, r.edited)
+				shown := s.pending(t, r, text)
+				s.decide(t, r, shown, approve, func() bool { return r.note() != "old\n" })
 			})
 		}
 	}
@@ -169,13 +170,11 @@ func (s *server) decide(t *testing.T, r *run, shown holdpoint.Approval, approve 
 	}
 }
 
-// TestDefer ends a headless run of Claude Code while a call waits, restarts the server, approves, and resumes: the call runs once. An equal
-// command in the meantime waits for the same approval.
-func TestDefer(t *testing.T) {
-	s := startServer(t)
+// deferCall runs Claude Code until a call waits that adds a line to a file. It returns the words that resume the run.
+func (s *server) deferCall(t *testing.T) (*run, []string) {
+	t.Helper()
 	a := claudeCode()
-	add := step{tools: []string{"Bash"}, arguments: object{"command": "echo hi >> file # deferred", "description": "write"}}
-	r := s.startAgent(t, a, []step{add}, "--defer")
+	r := s.startAgent(t, a, []step{addLine()}, "--defer")
 	r.wait()
 	var ended struct {
 		SessionID  string `json:"session_id"`
@@ -184,25 +183,85 @@ func TestDefer(t *testing.T) {
 	if err := json.Unmarshal(r.output.Bytes(), &ended); err != nil || ended.StopReason != "tool_deferred" {
 		t.Fatalf("it ended with %s (%v)", r.output.String(), err)
 	}
+	r.output.Reset()
+	args, _ := a.command(r, a.modes[0])
+	return r, append([]string{args[0], "-p", "--resume", ended.SessionID, ""}, args[3:]...)
+}
+
+func addLine() step { return claudeCode().shell("echo hi >> file # deferred") }
+
+// wantOneLine checks that the call ran once.
+func wantOneLine(t *testing.T, r *run) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.project, "file"))
+	if err != nil || string(text) != "hi\n" {
+		t.Errorf("the file has %q (%v); it printed %s", text, err, r.output.String())
+	}
+}
+
+func (s *server) listApprovals(t *testing.T, query string) []holdpoint.Approval {
+	t.Helper()
+	list, err := holdpoint.List[holdpoint.Approval](t.Context(), s.api(), "approvals", query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestDefer ends a headless run of Claude Code while a call waits, restarts the server, approves, and resumes: the call runs once.
+func TestDefer(t *testing.T) {
+	s := startServer(t)
+	r, resume := s.deferCall(t)
 	shown := s.pending(t, r, "deferred")
 	s.Kill()
 	s.AwaitKilled(t)
 	s.options.Port = s.Port
 	s.Process = holdpoint.Program{Path: program}.Serve(t, s.options)
-	list, err := holdpoint.List[holdpoint.Approval](t.Context(), s.api(), "approvals", "status=pending")
-	if err != nil || len(list) != 1 || list[0].ID != shown.ID {
-		t.Fatalf("%d calls wait (%v)", len(list), err)
+	if list := s.listApprovals(t, "status=pending"); len(list) != 1 || list[0].ID != shown.ID {
+		t.Fatalf("%d calls wait", len(list))
 	}
 	if err := s.api().Approve(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
-	r.output.Reset()
-	args, _ := a.command(r, "bypassPermissions")
-	r.resume = append([]string{args[0], "-p", "--resume", ended.SessionID, ""}, args[3:]...)
-	r.start("bypassPermissions")
+	r.resume = resume
+	r.start(r.agent.modes[0])
 	r.wait()
-	text, err := os.ReadFile(filepath.Join(r.project, "file"))
-	if err != nil || string(text) != "hi\n" {
-		t.Errorf("the file has %q (%v); it printed %s", text, err, r.output.String())
+	wantOneLine(t, r)
+}
+
+// TestDeferAndRepeat lets a second run of Claude Code want the deferred command: it waits for the same approval, which lets it run once.
+func TestDeferAndRepeat(t *testing.T) {
+	s := startServer(t)
+	r, resume := s.deferCall(t)
+	shown := s.pending(t, r, "deferred")
+	second := newRun(t, r.agent, newModel(t))
+	second.project = r.project
+	s.startRun(t, second, []step{addLine()})
+	if err := s.api().Approve(t.Context(), shown); err != nil {
+		t.Fatal(err)
 	}
+	second.wait()
+	wantOneLine(t, r)
+	if list := s.listApprovals(t, ""); len(list) != 1 {
+		t.Errorf("%d calls were parked", len(list))
+	}
+	r.resume = resume
+	r.start(r.agent.modes[0])
+	r.wait()
+	wantOneLine(t, r)
+}
+
+// wrap makes the command that a host runs, as the docs say.
+func wrap(program, name string, flags []string) string {
+	return "'" + program + "' hook " + name + " '" + strings.Join(flags, "' '") + "' || { [ $? -eq 2 ] || echo 'Holdpoint: hook failed; call refused' >&2; exit 2; }"
+}
+
+// pluginFor returns the plugin that runs a command.
+func pluginFor(t *testing.T, hook string, flags []string) string {
+	t.Helper()
+	text, err := host.OpenCodePlugin(append([]string{hook, "hook", "opencode"}, flags...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -7,47 +7,92 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/host"
 )
 
-// gate is a fake of the gate with faults that the real one does not have.
-type gate struct {
-	*httptest.Server
-	asked chan struct{} // closed by the first question about a call that is pending
-
-	once sync.Once
-	mu   sync.Mutex
-	said []string // requests, and their bodies
+// failure is one way in which a hook can fail. Calls are marked with its number, so that one run of an agent meets all failures.
+type failure struct {
+	name   string
+	answer http.HandlerFunc // of the gate
+	script string           // runs the hook; empty: ask "$@"
+	kill   part             // killed while the gate holds the call
+	runs   []string         // hosts that run the tool
 }
 
-// newGate starts a gate that answers questions with a function.
-func newGate(t testing.TB, answer http.HandlerFunc) *gate {
+// part is a part of the processes of a hook.
+type part int
+
+const (
+	nothing part = iota
+	justHook
+	wholeWrapper
+)
+
+// refused is the failure that none is: a person rejects the call.
+const refused = 1
+
+func failures() []failure {
+	asks := func(flags string) string { return `ask "$@" ` + flags }
+	return []failure{
+		{name: "allowed (the control)", answer: say(200, allow), runs: []string{host.ClaudeCode, host.Codex, host.Gemini, host.Copilot, host.OpenCode}},
+		{name: "rejected", answer: say(200, `{"id":"ID","decision":"deny","message":"Rejected by rita: not today"}`)},
+		{name: "pending until our deadline", answer: hold},
+		{name: "server down", answer: hang, script: asks("--url http://127.0.0.1:1")},
+		{name: "server never answers", answer: hang},
+		{name: "connection reset", answer: cutOff},
+		{name: "HTTP 500", answer: say(500, allow)},
+		{name: "HTTP 503", answer: say(503, allow)},
+		{name: "HTTP 429", answer: say(429, allow)},
+		{name: "HTTP 401", answer: say(401, allow)},
+		{name: "HTTP 403", answer: say(403, allow)},
+		{name: "redirect", answer: say(302, allow)},
+		{name: "HTTP 200, garbage", answer: say(200, "<html>"+allow)},
+		{name: "HTTP 200, nothing", answer: say(200, "")},
+		{name: "HTTP 200, `{}`", answer: say(200, "{}")},
+		{name: "unknown decision", answer: say(200, `{"id":"ID","decision":"ask"}`)},
+		{name: "bad flag or setting", answer: say(200, allow), script: asks("--nonsense")},
+		{name: "no key", answer: say(200, allow), script: asks("--key-file /nonexistent")},
+		{name: "holdpoint is missing", answer: say(200, allow), script: "exec /nonexistent/holdpoint"},
+		{name: "holdpoint exits with 1, no output", answer: say(200, allow), script: "exit 1"},
+		{name: "holdpoint exits with 2, no output", answer: say(200, allow), script: "exit 2", runs: []string{host.Codex, host.Gemini}},
+		{name: "holdpoint is killed while it waits", answer: hold, script: asks(`--wait 5m --skill "$mark"`), kill: justHook},
+		{
+			name: "wrapper and holdpoint are killed", answer: hold, script: asks(`--wait 5m --skill "$mark"`), kill: wholeWrapper,
+			runs: []string{host.Codex, host.Gemini},
+		},
+	}
+}
+
+const allow = `{"id":"ID","decision":"allow","message":"Approved by rita."}`
+
+// mark is in the arguments of a call: the number of its failure, and its kind.
+var mark = regexp.MustCompile(`try-(\d\d)-[a-z]+`)
+
+func markOf(number int, kind string) string { return fmt.Sprintf("try-%02d-%s", number, kind) }
+
+// gate is a fake of the gate with faults that the real one does not have. It allows calls without a mark.
+type gate struct {
+	*httptest.Server
+	failures []failure
+	held     func(mark string, f *failure) // called once for each call that is held
+
+	mu   sync.Mutex
+	said []string // requests, and the marks of their calls
+}
+
+func newGate(t testing.TB, failures []failure) *gate {
 	t.Helper()
-	g := &gate{asked: make(chan struct{})}
-	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the server notes that a client left once it has read all of it
-		g.mu.Lock()
-		g.said = append(g.said, r.Method+" "+r.URL.Path)
-		g.mu.Unlock()
-		if strings.HasSuffix(r.URL.Path, "/outcome") || strings.HasSuffix(r.URL.Path, "/leave") {
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		if r.Method == http.MethodGet {
-			g.once.Do(func() { close(g.asked) })
-		}
-		answer(w, r)
-	}))
+	g := &gate{failures: failures, held: func(string, *failure) {}}
+	g.Server = httptest.NewServer(g)
 	t.Cleanup(func() {
 		g.CloseClientConnections()
 		g.Close()
@@ -55,7 +100,56 @@ func newGate(t testing.TB, answer http.HandlerFunc) *gate {
 	return g
 }
 
-func (g *gate) got(request string) bool {
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	found := mark.FindStringSubmatch(r.URL.Path)
+	isHeld := found != nil && r.Method == http.MethodGet
+	if found == nil {
+		found = mark.FindStringSubmatch(string(body))
+	}
+	if found == nil {
+		found = []string{"other"}
+	}
+	request := r.Method + " " + r.URL.Path[strings.LastIndex(r.URL.Path, "/"):] + " " + found[0]
+	g.mu.Lock()
+	isFirst := !slices.Contains(g.said, request)
+	g.said = append(g.said, request)
+	g.mu.Unlock()
+	w = &namingWriter{w, found[0]}
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/outcome") || strings.HasSuffix(r.URL.Path, "/leave"):
+		w.WriteHeader(http.StatusNoContent)
+	case len(found) < 2:
+		say(200, allow)(w, r)
+	default:
+		number, _ := strconv.Atoi(found[1]) // it has two digits
+		f := &g.failures[number]
+		if isHeld && isFirst {
+			g.held(found[0], f)
+		}
+		f.answer(w, r)
+	}
+}
+
+// namingWriter puts the id of the call into an answer.
+type namingWriter struct {
+	http.ResponseWriter
+
+	id string
+}
+
+func (w *namingWriter) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(w.ResponseWriter, strings.ReplaceAll(string(text), `"ID"`, strconv.Quote(w.id))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// has reports whether the gate got a request about a call.
+func (g *gate) has(request string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Contains(g.said, request)
@@ -67,11 +161,9 @@ func say(status int, body string) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(status)
-		fmt.Fprint(w, body)
+		_, _ = io.WriteString(w, body) // a hook that is killed reads no more
 	}
 }
-
-const allow = `{"id":"c1","decision":"allow","message":"Approved by rita."}`
 
 // hold answers that the call is pending: at once, and then after some time.
 func hold(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +173,7 @@ func hold(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(3 * time.Second):
 		}
 	}
-	say(200, `{"id":"c1","decision":"pending"}`)(w, r)
+	say(200, `{"id":"ID","decision":"pending"}`)(w, r)
 }
 
 // hang never answers.
@@ -89,193 +181,177 @@ func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func cutOff(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// failure is one way in which a hook can fail.
-type failure struct {
-	name    string
-	answer  http.HandlerFunc
-	flags   []string
-	program string // in place of holdpoint
-	bare    bool   // without the wrapper
-	timeout int    // of the host; zero: a day
-	kill    string // what is killed while the call is held: hook, wrapper or host
-	runs    []string
-	none    []string // hosts that have no such case
-}
-
-func failures() []failure {
-	all := []string{host.ClaudeCode, host.Codex, host.Gemini, host.Copilot, host.OpenCode}
-	return []failure{
-		{name: "allowed (the control)", answer: say(200, allow), runs: all},
-		{name: "rejected", answer: say(200, `{"id":"c1","decision":"deny","message":"Rejected by rita: not today"}`)},
-		{name: "pending until our deadline", answer: hold},
-		{name: "server down", answer: hang, flags: []string{"--url", "http://127.0.0.1:1"}},
-		{name: "server never answers", answer: hang},
-		{name: "connection reset", answer: cutOff},
-		{name: "HTTP 500", answer: say(500, allow)},
-		{name: "HTTP 401, 403", answer: say(403, allow)},
-		{name: "redirect", answer: say(302, allow)},
-		{name: "HTTP 200, garbage", answer: say(200, "<html>"+allow)},
-		{name: "HTTP 200, nothing or {}", answer: say(200, "{}")},
-		{name: "unknown decision", answer: say(200, `{"id":"c1","decision":"ask"}`)},
-		{name: "bad flag or setting", answer: say(200, allow), flags: []string{"--nonsense"}},
-		{name: "no key", answer: say(200, allow), flags: []string{"--key-file", "/nonexistent"}},
-		{name: "holdpoint is missing", answer: say(200, allow), program: "/nonexistent/holdpoint"},
-		{name: "holdpoint crashes (exit 1, no output)", answer: say(200, allow), program: "false"},
-		{name: "holdpoint is killed while it waits", answer: hold, kill: "hook"},
-		{name: "wrapper and holdpoint are killed", answer: hold, kill: "wrapper", runs: []string{host.Codex, host.Gemini}, none: []string{host.OpenCode}},
-		{name: "host is killed while it waits", answer: hold, kill: "host", flags: []string{"--wait", "5m"}},
-		{name: "host's timeout passes", answer: hold, timeout: 2, flags: []string{"--wait", "20s"}, runs: []string{host.Codex, host.Gemini, host.Copilot}, none: []string{host.OpenCode}},
-	}
-}
-
-// wrap makes the command that a host runs, as the docs say.
-func wrap(program, name string, flags []string) string {
-	return "'" + program + "' hook " + name + " '" + strings.Join(flags, "' '") + "' || { echo 'Holdpoint: hook failed; call refused' >&2; exit 2; }"
-}
-
-// runFailure runs an agent that wants a tool, whose hook fails. It reports whether the tool ran.
-func runFailure(t *testing.T, a agent, f failure, mode string) bool {
-	t.Helper()
-	r := newRun(t, a, newModel(t, a.write))
-	g := newGate(t, f.answer)
-	key := filepath.Join(r.home, "holdpoint.key")
-	r.writeFile(key, "hpa_key\n")
-	flags := []string{"--url", g.URL, "--agent", "laptop", "--key-file", key, "--wait", "6s", "--state-dir", filepath.Join(r.home, "state")}
-	flags = append(flags, f.flags...)
-	hook := program
-	if f.program != "" {
-		hook = f.program
-	}
-	h := installed{command: wrap(hook, a.name, flags), timeout: day}
-	if f.timeout != 0 {
-		h.timeout = f.timeout
-	}
-	if a.name == host.OpenCode {
-		h.plugin = pluginFor(t, hook, flags)
-	}
-	a.install(r, h)
-	r.start(mode)
-	if f.kill != "" {
-		killWhileHeld(t, r, g, key, f.kill)
-	}
-	r.wait()
-	if f.kill == "host" {
-		eventually.Holds(t, "the hook reports that its caller left", func() bool { return g.got("POST /agents/laptop/gate/c1/leave") })
-	}
-	if ran := r.ran(); ran != slices.Contains(f.runs, a.name) {
-		t.Logf("%s printed %s; its model was told %s; it did not understand %v; the gate got %v", a.name, r.output.String(), r.model.toldResults(), r.model.log, g.said)
-	} else if !ran && f.kill != "host" && r.model.toldResults() == "" {
-		t.Errorf("%s, %s: the model was not told of its call; printed %s; did not understand %v", a.name, f.name, r.output.String(), r.model.log)
-	}
-	return r.ran()
-}
-
-// pluginFor returns the plugin that runs a command. Flags that the command refuses are put in afterwards.
-func pluginFor(t *testing.T, hook string, flags []string) string {
-	t.Helper()
-	text, err := host.OpenCodePlugin(append([]string{hook, "hook", "opencode"}, flags...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
-// killWhileHeld kills a part of the hook, or its host, while the gate holds the call.
-func killWhileHeld(t *testing.T, r *run, g *gate, key, part string) {
-	t.Helper()
-	select {
-	case <-g.asked:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("%s does not ask; it printed %s", r.agent.name, r.output.String())
-	}
-	if part == "host" {
-		descendants := findDescendants(r.process.Process.Pid)
-		_ = syscall.Kill(r.process.Process.Pid, syscall.SIGKILL)
-		for _, pid := range descendants { // the agent's own processes, but not its hook
-			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && !strings.Contains(string(line), key) {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
+// script takes the place of holdpoint: a marked call meets its failure.
+func script(list []failure) string {
+	var b strings.Builder
+	b.WriteString("#!/bin/sh\nmessage=$(cat)\nask() { printf %s \"$message\" | " + realProgram + " \"$@\"; }\ncase $message in\n")
+	for i, f := range list {
+		if f.script != "" {
+			fmt.Fprintf(&b, "*try-%02d-*)\n\tmark=$(printf %%s \"$message\" | grep -o 'try-%02d-[a-z]*' | head -n 1)\n\t%s ;;\n", i, i, f.script)
 		}
-		return
 	}
-	for _, pid := range findProcesses(key) {
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		isHook := err == nil && strings.HasPrefix(string(line), program)
-		if isHook || part == "wrapper" {
+	b.WriteString("*) ask \"$@\" ;;\nesac\n")
+	return b.String()
+}
+
+// killHook kills the hook of a held call, or that and the shells between it and the host.
+func (r *run) killHook(mark string, what part) {
+	for _, pid := range findProcesses(r.caller()) {
+		if line := readCommand(pid); !strings.HasPrefix(line, realProgram) || !strings.Contains(line, mark) {
+			continue
+		}
+		chain := []int{pid}
+		for what == wholeWrapper {
+			parent := parentOf(chain[0])
+			if parent == 0 || !strings.Contains(readCommand(parent), r.caller()) {
+				break
+			}
+			chain = append([]int{parent}, chain...)
+		}
+		for _, pid := range chain { // from the outside in: a shell whose command is killed refuses the call
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }
 
-// TestFailures runs each agent with every failure of the hook. The table in docs/coding-agents.md has the results.
+// Kinds of calls: a shell command, an edit, a tool of an MCP server, and a shell command of a subagent.
+const (
+	kindShell  = "shell"
+	kindEdit   = "edit"
+	kindSave   = "save"
+	kindHelper = "helper"
+)
+
+func kinds() []string { return []string{kindShell, kindEdit, kindSave, kindHelper} }
+
+// has reports whether a marked call ran.
+func (r *run) has(kind string, number int) bool {
+	text := markOf(number, kind)
+	switch kind {
+	case kindEdit:
+		return strings.Contains(r.note(), "changed "+text+" ")
+	case kindSave:
+		return r.notes.has(text)
+	}
+	return r.hasFile(text)
+}
+
+// chunk is how many calls a subagent makes: hosts limit its turns.
+const chunk = 8
+
+// plan returns the calls of a run, each kind for each failure, and the text of note.txt.
+func plan(a agent, project string, count int) (steps []step, helpers [][]step, note string) {
+	steps = slices.Clone(a.prepare)
+	var lines strings.Builder
+	for i := range count {
+		edit := markOf(i, kindEdit)
+		fmt.Fprintf(&lines, "line %s .\n", edit)
+		steps = append(steps, a.shell("echo hi > "+markOf(i, kindShell)), a.edit("line "+edit+" .", "changed "+edit+" ."), a.save(markOf(i, kindSave)))
+		if i%chunk == 0 {
+			helpers = append(helpers, nil)
+		}
+		helpers[len(helpers)-1] = append(helpers[len(helpers)-1], a.shell("echo hi > "+markOf(i, kindHelper)))
+	}
+	for i := range helpers {
+		steps = append(steps, a.delegate(fmt.Sprintf("%s %d", helperPrompt, i))...)
+	}
+	return inProject(steps, project), helpers, lines.String()
+}
+
+// cases are the marked calls that ran.
+type cases struct {
+	mu  sync.Mutex
+	ran map[cell]int
+}
+
+// cell is a cell of the table.
+type cell struct {
+	failure int
+	host    string
+}
+
+// runFailures runs an agent in a mode with every failure of the hook.
+func runFailures(t *testing.T, a agent, m mode, list []failure, results *cases) {
+	t.Helper()
+	r := newRun(t, a, newModel(t))
+	var text string
+	r.model.steps, r.model.helpers, text = plan(a, r.project, len(list))
+	r.writeFile(r.project+"/note.txt", text)
+	g := newGate(t, list)
+	g.held = func(mark string, f *failure) {
+		if f.kill != nothing {
+			r.killHook(mark, f.kill)
+		}
+	}
+	a.install(r, installed{})
+	r.guard(g.URL, script(list))
+	r.start(m)
+	r.wait()
+	state := r.process.ProcessState
+	t.Logf("%d of %d calls answered, %s of processor time", r.model.countAnswers(), len(r.model.steps)+len(list), state.SystemTime()+state.UserTime())
+	results.mu.Lock()
+	defer results.mu.Unlock()
+	wrong := false
+	for i, f := range list {
+		for _, kind := range kinds() {
+			ran := r.has(kind, i)
+			if ran {
+				results.ran[cell{i, a.name}]++
+			}
+			isMostPermissive := m.name == a.modes[0].name
+			if isExpected := slices.Contains(f.runs, a.name); ran && !isExpected || !ran && isExpected && isMostPermissive {
+				wrong = true
+				t.Errorf("%s, mode %s, %s: the tool %s ran: %t", a.name, m.name, f.name, kind, ran)
+			}
+		}
+	}
+	if want := len(r.model.steps) + len(list); r.model.countAnswers() < want && m.name == a.modes[0].name {
+		wrong = true
+		t.Errorf("%s, mode %s: the model was told of %d calls, want %d", a.name, m.name, r.model.countAnswers(), want)
+	}
+	if wrong {
+		t.Logf("it printed %s\nits model was told %s\nit did not understand %v\nthe gate got %v", r.output.String(), r.model.toldResults(), r.model.log, g.said)
+	}
+}
+
+// TestFailures runs each agent in each mode with every failure of the hook. The table in docs/coding-agents.md has the results.
 func TestFailures(t *testing.T) {
 	list, all := failures(), agents()
-	ran := make([][]string, len(list))
+	results := &cases{ran: map[cell]int{}}
+	alone := aloneFailures()
+	aloneRan := make([][]string, len(alone))
 	t.Run("all", func(t *testing.T) {
-		for i, f := range list {
-			ran[i] = make([]string, len(all))
+		for _, a := range all {
+			for _, m := range a.modes {
+				t.Run(a.name+"/"+m.name, func(t *testing.T) {
+					t.Parallel()
+					runFailures(t, a, m, list, results)
+				})
+			}
+		}
+		for i, f := range alone {
+			aloneRan[i] = make([]string, len(all))
 			for j, a := range all {
 				t.Run(a.name+"/"+f.name, func(t *testing.T) {
 					t.Parallel()
-					if slices.Contains(f.none, a.name) {
-						ran[i][j] = "–"
-						return
-					}
-					ran[i][j] = "no"
-					if got, want := runFailure(t, a, f, a.modes[0]), slices.Contains(f.runs, a.name); got != want {
-						t.Errorf("%s, %s: the tool ran: %t, want %t", a.name, f.name, got, want)
-					} else if got {
-						ran[i][j] = "RUNS"
-					}
+					aloneRan[i][j] = runAlone(t, a, f)
 				})
 			}
 		}
 	})
-	compareTable(t, list, all, ran)
-}
-
-// compareTable compares the results with the table in the docs.
-func compareTable(t *testing.T, list []failure, all []agent, ran [][]string) {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("| the hook |")
-	for _, a := range all {
-		fmt.Fprintf(&b, " %s |", a.name)
+	if t.Failed() {
+		return
 	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(all)) + "\n")
+	var rows [][]string
 	for i, f := range list {
-		fmt.Fprintf(&b, "| %s | %s |\n", f.name, strings.Join(ran[i], " | "))
-	}
-	const path, begin, end = "../../docs/coding-agents.md", "<!-- hosts -->\n", "<!-- end of hosts -->\n"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	shown, after, ended := strings.Cut(rest, end)
-	switch {
-	case !found || !ended:
-		t.Errorf("%s has no table of hosts:\n%s", path, b.String())
-	case *update:
-		if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
+		row := []string{f.name}
+		for _, a := range all {
+			row = append(row, map[bool]string{true: "RUNS", false: "no"}[results.ran[cell{i, a.name}] > 0])
 		}
-	case shown != b.String():
-		t.Errorf("%s does not show the results: go test -tags hosts ./e2e/hosts -run TestFailures -update\n%s", path, b.String())
+		rows = append(rows, row)
 	}
-}
-
-// TestModes rejects calls in every mode of permissions of each agent.
-func TestModes(t *testing.T) {
-	rejected := failures()[1]
-	for _, a := range agents() {
-		for _, mode := range a.modes[1:] {
-			t.Run(a.name+"/"+mode, func(t *testing.T) {
-				t.Parallel()
-				if runFailure(t, a, rejected, mode) {
-					t.Errorf("%s in mode %s ran a rejected call", a.name, mode)
-				}
-			})
-		}
+	for i, f := range alone {
+		rows = append(rows, append([]string{f.name}, aloneRan[i]...))
 	}
+	compareTables(t, rows, countCases(list, results))
 }

@@ -3,13 +3,16 @@
 package hosts_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,12 +21,14 @@ import (
 // model is a fake of the APIs of language models. It wants one tool call after the other, and then says that it is done.
 type model struct {
 	*httptest.Server
-	steps    []step
-	subagent []step // of conversations that a subagent has
+	steps   []step
+	helpers [][]step // of conversations that subagents have, whose prompts end with the index
 
 	mu      sync.Mutex
-	results []string // what the model was told of its calls
-	log     []string // requests that it did not understand
+	results []string       // what the model was told of its calls
+	most    map[string]int // of each conversation, the calls that the model was told about
+	offered []string       // names of tools
+	log     []string       // what it did not understand
 }
 
 // step is a call that the model wants.
@@ -33,12 +38,11 @@ type step struct {
 	input     string // of a tool that takes text only
 }
 
-// subagentMark is in the messages that subagents get.
-const subagentMark = "you are the helper"
+var helperNumber = regexp.MustCompile(helperPrompt + ` (\d+)`)
 
 func newModel(t testing.TB, steps ...step) *model {
 	t.Helper()
-	m := &model{steps: steps}
+	m := &model{steps: steps, most: map[string]int{}}
 	m.Server = httptest.NewServer(m)
 	t.Cleanup(m.Close)
 	return m
@@ -51,7 +55,7 @@ func (m *model) toldResults() string {
 	return strings.Join(m.results, "\n")
 }
 
-// choose returns the next call: the one after those whose results the conversation has.
+// choose returns the next call of a conversation: of those whose tool the host offers, the one after those whose results are there.
 func (m *model) choose(body []byte, tools, results []string) (step, string, int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,21 +64,68 @@ func (m *model) choose(body []byte, tools, results []string) (step, string, int,
 			m.results = append(m.results, result)
 		}
 	}
-	steps := m.steps
-	if strings.Contains(string(body), subagentMark) && m.subagent != nil && !strings.Contains(string(body), "you are the main agent") {
-		steps = m.subagent
-	}
-	if n := len(results); n < len(steps) {
-		for _, name := range steps[n].tools {
-			if slices.Contains(tools, name) {
-				return steps[n], name, n, true
-			}
+	steps, conversation := m.steps, ""
+	if match := helperNumber.FindSubmatch(body); match != nil && !strings.Contains(string(body), mainPrompt) {
+		conversation = string(match[1])
+		n, err := strconv.Atoi(conversation)
+		if err != nil || n >= len(m.helpers) {
+			m.log = append(m.log, "no helper "+conversation)
+			return step{}, "", 0, false
 		}
-		if len(tools) > 0 {
-			m.log = append(m.log, fmt.Sprintf("no %v among %v", steps[n].tools, tools))
+		steps = m.helpers[n]
+	}
+	if len(tools) == 0 { // it is asked for a title or the like
+		return step{}, "", 0, false
+	}
+	for _, name := range tools {
+		if !slices.Contains(m.offered, name) {
+			m.offered = append(m.offered, name)
+		}
+	}
+	n := len(results)
+	m.most[conversation] = max(n, m.most[conversation])
+	for _, s := range steps {
+		i := slices.IndexFunc(s.tools, func(name string) bool { return slices.Contains(tools, name) })
+		switch {
+		case i < 0:
+			if note := fmt.Sprintf("no %v among %v", s.tools, tools); !slices.Contains(m.log, note) {
+				m.log = append(m.log, note)
+			}
+		case n == 0:
+			return s.withAgent(m.results), s.tools[i], len(results), true
+		default:
+			n--
 		}
 	}
 	return step{}, "", 0, false
+}
+
+// countAnswers returns how many calls the model was told about, of all conversations.
+func (m *model) countAnswers() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum := 0
+	for _, n := range m.most {
+		sum += n
+	}
+	return sum
+}
+
+var agentID = regexp.MustCompile(`agent_id\W+([0-9a-f-]{36})`)
+
+// withAgent puts the id of the last subagent in place of AGENT.
+func (s step) withAgent(results []string) step {
+	arguments := object{}
+	for name, value := range s.arguments {
+		if list, ok := value.([]string); ok && slices.Equal(list, []string{"AGENT"}) {
+			if found := agentID.FindAllStringSubmatch(strings.Join(results, "\n"), -1); found != nil {
+				value = []string{found[len(found)-1][1]}
+			}
+		}
+		arguments[name] = value
+	}
+	s.arguments = arguments
+	return s
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -218,23 +269,38 @@ func (m *model) serveResponses(w http.ResponseWriter, body []byte) {
 		Input []struct {
 			Type   string
 			Output json.RawMessage
+			Tools  []struct { // of a namespace, that a search found
+				Name  string
+				Tools []struct{ Name string }
+			}
 		}
 	}
 	_ = json.Unmarshal(body, &request)
 	var tools, results []string
 	for _, tool := range request.Tools {
-		tools = append(tools, tool.Name)
+		tools = append(tools, cmp.Or(tool.Name, tool.Type))
 	}
 	for _, item := range request.Input {
-		if strings.HasSuffix(item.Type, "call_output") {
+		if strings.HasSuffix(item.Type, "call_output") || item.Type == "tool_search_output" {
 			results = append(results, texts(item.Output))
+		}
+		for _, namespace := range item.Tools {
+			for _, tool := range namespace.Tools {
+				tools = append(tools, namespace.Name+"/"+tool.Name)
+			}
 		}
 	}
 	item := object{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": []any{object{"type": "output_text", "text": "done", "annotations": []any{}}}}
 	if next, name, n, ok := m.choose(body, tools, results); ok {
 		id := fmt.Sprintf("call_%d_%d", len(body), n)
 		item = object{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": name, "arguments": encode(next.arguments), "status": "completed"}
-		if next.input != "" {
+		if namespace, short, found := strings.Cut(name, "/"); found {
+			item["namespace"], item["name"] = namespace, short
+		}
+		switch {
+		case name == "tool_search":
+			item = object{"type": "tool_search_call", "id": "ts_" + id, "call_id": id, "execution": "client", "arguments": next.arguments, "status": "completed"}
+		case next.input != "":
 			item = object{"type": "custom_tool_call", "id": "ct_" + id, "call_id": id, "name": name, "input": next.input, "status": "completed"}
 		}
 	}

@@ -13,15 +13,8 @@ func claudeCodeHook() *Hook {
 }
 
 // answerPreToolUse is the answer of Claude Code, which Codex shares.
-func answerPreToolUse(allow bool, reason string) any {
+func answerPreToolUse(word, reason string) any {
 	return map[string]any{"hookSpecificOutput": map[string]string{
-		"hookEventName": "PreToolUse", "permissionDecision": permission(allow), "permissionDecisionReason": reason,
+		"hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": reason,
 	}}
-}
-
-// DeferClaudeCode returns the answer that ends a headless run of Claude Code until `claude --resume` asks again.
-func DeferClaudeCode(reason string) []byte {
-	return encode(map[string]any{"hookSpecificOutput": map[string]string{
-		"hookEventName": "PreToolUse", "permissionDecision": "defer", "permissionDecisionReason": reason,
-	}})
 }

@@ -9,8 +9,8 @@ import (
 func copilotHook() *Hook {
 	return &Hook{
 		Name: Copilot, Wait: 20 * time.Second, read: readCopilot,
-		answer: func(allow bool, reason string) any {
-			return map[string]string{"permissionDecision": permission(allow), "permissionDecisionReason": reason}
+		answer: func(word, reason string) any {
+			return map[string]string{"permissionDecision": word, "permissionDecisionReason": reason}
 		},
 	}
 }

@@ -6,8 +6,8 @@ import "time"
 func cursorHook() *Hook {
 	return &Hook{
 		Name: Cursor, Wait: 45 * time.Second, read: readCursor,
-		answer: func(allow bool, reason string) any {
-			return map[string]string{"permission": permission(allow), "user_message": reason, "agent_message": reason}
+		answer: func(word, reason string) any {
+			return map[string]string{"permission": word, "user_message": reason, "agent_message": reason}
 		},
 	}
 }

@@ -9,8 +9,8 @@ import (
 func geminiHook() *Hook {
 	return &Hook{
 		Name: Gemini, Wait: 45 * time.Second, read: readGemini,
-		answer: func(allow bool, reason string) any {
-			return map[string]string{"decision": permission(allow), "reason": reason}
+		answer: func(word, reason string) any {
+			return map[string]string{"decision": word, "reason": reason}
 		},
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +22,7 @@ type Hook struct {
 	Wait time.Duration
 
 	read   func(fields, bool) (Event, error)
-	answer func(allow bool, reason string) any
+	answer func(word, reason string) any // the word is allow or deny
 }
 
 // Event is a message of a host: it wants to run a tool, or a tool has ended.
@@ -44,18 +43,46 @@ type Event struct {
 	Output string
 }
 
-// Hooks returns the hooks of all hosts.
-func Hooks() []*Hook {
-	return []*Hook{claudeCodeHook(), codexHook(), copilotHook(), cursorHook(), geminiHook(), openCodeHook()}
-}
-
-// FindHook returns the hook of a host, or nil.
+// FindHook returns the hook of one of [tool.Hosts], or nil.
 func FindHook(name string) *Hook {
-	hooks := Hooks()
-	if i := slices.IndexFunc(hooks, func(h *Hook) bool { return h.Name == name }); i >= 0 {
-		return hooks[i]
+	switch name {
+	case ClaudeCode:
+		return claudeCodeHook()
+	case Codex:
+		return codexHook()
+	case Copilot:
+		return copilotHook()
+	case Cursor:
+		return cursorHook()
+	case Gemini:
+		return geminiHook()
+	case OpenCode:
+		return openCodeHook()
 	}
 	return nil
+}
+
+// Verdict is the answer to a host. The zero value refuses.
+type Verdict struct {
+	Allow  bool
+	After  bool // the tool has ended, and no answer is expected
+	Defers bool // the host ends its run and asks again when it is resumed; Claude Code only
+	Reason string
+}
+
+// Answer returns a verdict in the format of the host.
+func (h *Hook) Answer(v Verdict) []byte {
+	switch {
+	case v.After:
+		return []byte("{}\n")
+	case v.Defers:
+		return encode(answerPreToolUse("defer", v.Reason))
+	}
+	word := "deny"
+	if v.Allow {
+		word = "allow"
+	}
+	return encode(h.answer(word, v.Reason))
 }
 
 // Read reads a message. If after is set, the hook is installed for tools that have ended; hosts whose messages name no event need this.
@@ -78,12 +105,6 @@ func (h *Hook) Read(text []byte, after bool) (Event, error) {
 	return event, err
 }
 
-// Allow returns the answer that lets the tool run.
-func (h *Hook) Allow(reason string) []byte { return encode(h.answer(true, reason)) }
-
-// Deny returns the answer that refuses the call, with the reason for the model.
-func (h *Hook) Deny(reason string) []byte { return encode(h.answer(false, reason)) }
-
 // encode writes an answer on one line.
 func encode(answer any) []byte {
 	var text bytes.Buffer
@@ -93,14 +114,6 @@ func encode(answer any) []byte {
 		panic(err) // answers are maps of texts
 	}
 	return text.Bytes()
-}
-
-// permission returns the word of a decision.
-func permission(allow bool) string {
-	if allow {
-		return "allow"
-	}
-	return "deny"
 }
 
 // fields are the members of a host's message.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/host"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // messages are messages of each host, as they were recorded, before and after a tool.
@@ -43,10 +44,11 @@ var messages = map[string]struct{ before, after, failed string }{
 
 func TestMessages(t *testing.T) {
 	t.Parallel()
-	for _, hook := range host.Hooks() {
-		m, ok := messages[hook.Name]
-		if !ok {
-			t.Errorf("no messages of %s", hook.Name)
+	for _, name := range tool.Hosts() {
+		hook := host.FindHook(name)
+		m, ok := messages[name]
+		if hook == nil || !ok || len(host.Tools(name)) == 0 {
+			t.Errorf("%s must have a hook, tools, and messages in this test", name)
 			continue
 		}
 		e, err := hook.Read([]byte(m.before), false)
@@ -70,7 +72,8 @@ func TestMessages(t *testing.T) {
 // TestMisunderstood gives each host messages that could be read in two ways, or not at all.
 func TestMisunderstood(t *testing.T) {
 	t.Parallel()
-	for _, hook := range host.Hooks() {
+	for _, name := range tool.Hosts() {
+		hook := host.FindHook(name)
 		good := messages[hook.Name].before
 		arguments := "tool_input"
 		if hook.Name == host.Copilot {
@@ -130,11 +133,12 @@ func TestAnswers(t *testing.T) {
 		host.OpenCode: {`{"decision":"allow","reason":"<ok>"}`, `{"decision":"deny","reason":"\"no\"\n"}`},
 	}
 	want[host.Codex] = want[host.ClaudeCode]
-	for _, hook := range host.Hooks() {
-		if got := string(hook.Allow("<ok>")); got != want[hook.Name][0]+"\n" {
+	for _, name := range tool.Hosts() {
+		hook := host.FindHook(name)
+		if got := string(hook.Answer(host.Verdict{Allow: true, Reason: "<ok>"})); got != want[hook.Name][0]+"\n" {
 			t.Errorf("%s allows with %s", hook.Name, got)
 		}
-		if got := string(hook.Deny("\"no\"\n")); got != want[hook.Name][1]+"\n" {
+		if got := string(hook.Answer(host.Verdict{Reason: "\"no\"\n"})); got != want[hook.Name][1]+"\n" {
 			t.Errorf("%s denies with %s", hook.Name, got)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 func openCodeHook() *Hook {
 	return &Hook{
 		Name: OpenCode, Wait: 15 * time.Minute, read: readOpenCode,
-		answer: func(allow bool, reason string) any {
-			return map[string]string{"decision": permission(allow), "reason": reason}
+		answer: func(word, reason string) any {
+			return map[string]string{"decision": word, "reason": reason}
 		},
 	}
 }

@@ -55,15 +55,15 @@ func arguments(list ...argument) []argument { return list }
 func nativeTools() map[string][]nativeTool {
 	claude := claudeTools()
 	return map[string][]nativeTool{
-		"claude-code": claude,
-		"codex": {
+		ClaudeCode: claude,
+		Codex: {
 			{"Bash", "Runs a command in a shell.", arguments(command), nil, false, false},
 			{"apply_patch", "Changes files by a patch.", arguments(text("command", "The patch.")), nil, false, true},
 		},
-		"gemini":   geminiTools(),
-		"copilot":  append(copilotTools(), claude...), // hooks for the event PreToolUse get Claude Code's names
-		"opencode": openCodeTools(),
-		"cursor":   cursorTools(),
+		Gemini:   geminiTools(),
+		Copilot:  append(copilotTools(), claude...), // hooks for the event PreToolUse get Claude Code's names
+		OpenCode: openCodeTools(),
+		Cursor:   cursorTools(),
 	}
 }
 

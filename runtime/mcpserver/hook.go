@@ -32,13 +32,6 @@ type hookExchange struct {
 	hook *host.Hook
 }
 
-// verdict is the answer to a host. Its zero value refuses.
-type verdict struct {
-	allow  bool
-	after  bool // no answer is expected
-	reason string
-}
-
 func (s *Server) serveClaudeCodeHook(w http.ResponseWriter, r *http.Request) {
 	x := &hookExchange{&gateExchange{s.newExchange(w, r)}, host.FindHook(host.ClaudeCode)}
 	defer func() {
@@ -48,72 +41,66 @@ func (s *Server) serveClaudeCodeHook(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		default:
 			id := x.logFailure("hook", fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			x.answerHook(verdict{reason: host.NotRun("internal error " + id)})
+			x.answerHook(host.Verdict{Reason: host.NotRun("internal error " + id)})
 		}
 	}()
 	v, err := x.decideMessage()
 	if err != nil {
-		v = verdict{reason: host.NotRun(x.describeProblem(x.w.Header(), x.r.PathValue("agent"), err).detail)}
+		v = host.Verdict{Reason: host.NotRun(x.describeProblem(x.w.Header(), x.r.PathValue("agent"), err).detail)}
 	}
 	x.answerHook(v)
 }
 
 // answerHook writes the answer.
-func (x *hookExchange) answerHook(v verdict) {
-	body := x.hook.Deny(v.reason)
-	switch {
-	case v.after:
-		body = []byte("{}")
-	case v.allow:
-		body = x.hook.Allow(v.reason)
-	}
-	x.writeBody(http.StatusOK, "application/json", body)
+func (x *hookExchange) answerHook(v host.Verdict) {
+	x.writeBody(http.StatusOK, "application/json", x.hook.Answer(v))
 }
 
 // decideMessage identifies the caller, reads its message, and asks the gate. An error refuses the call.
-func (x *hookExchange) decideMessage() (verdict, error) {
+func (x *hookExchange) decideMessage() (host.Verdict, error) {
 	if !x.originAllowed(x.r) {
-		return verdict{}, &gateProblem{http.StatusForbidden, codeInvalidRequest, "requests of this origin are not allowed"}
+		return host.Verdict{}, &gateProblem{http.StatusForbidden, codeInvalidRequest, "requests of this origin are not allowed"}
 	}
 	who, err := (&login{&x.response}).identifyCaller()
 	if errors.Is(err, agent.ErrUnauthenticated) {
 		if _, _, presented := readCredential(x.r.Header); presented {
 			x.Failures.Refuse(x.r.Context(), authfail.Endpoint)
 		}
-		return verdict{}, &gateProblem{http.StatusUnauthorized, codeInvalidRequest, callerWanted}
+		return host.Verdict{}, &gateProblem{http.StatusUnauthorized, codeInvalidRequest, callerWanted}
 	}
 	if err != nil {
-		return verdict{}, err
+		return host.Verdict{}, err
 	}
 	x.caller = who
 	x.r = x.r.WithContext(audit.WithCredential(x.r.Context(), who.auditActor(), who.credential))
 	done, err := x.admitAsk(x.r.Context(), x.w.Header(), x.agent)
 	if err != nil {
-		return verdict{}, err
+		return host.Verdict{}, err
 	}
 	defer done()
 	text, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.MaxBody))
 	if err != nil {
-		return verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, fmt.Sprintf("the host's message: must be complete and have at most %d bytes", x.MaxBody)}
+		return host.Verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, fmt.Sprintf("the host's message: must be complete and have at most %d bytes", x.MaxBody)}
 	}
 	event, err := x.hook.Read(text, false)
 	if err != nil {
-		return verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, err.Error()}
+		return host.Verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, err.Error()}
 	}
 	if event.After {
-		return verdict{after: true}, nil
+		x.reportOutcome(&event)
+		return host.Verdict{After: true}, nil
 	}
 	return x.awaitDecision(&event)
 }
 
 // awaitDecision asks the gate, and waits as long as the query says.
-func (x *hookExchange) awaitDecision(event *host.Event) (verdict, error) {
+func (x *hookExchange) awaitDecision(event *host.Event) (host.Verdict, error) {
 	query := x.r.URL.Query()
 	seconds := defaultHookWait
 	if text := query.Get("wait"); text != "" {
 		var err error
 		if seconds, err = strconv.Atoi(text); err != nil || seconds < 1 || seconds > maxHookWait {
-			return verdict{}, invalidField("wait", "must be between 1 and %d seconds", maxHookWait)
+			return host.Verdict{}, invalidField("wait", "must be between 1 and %d seconds", maxHookWait)
 		}
 	}
 	ask := gateAsk{Skill: host.ClaudeCode, Tool: event.Tool, Arguments: []byte(event.Arguments), RequestID: uuid.NewString()}
@@ -135,12 +122,13 @@ func (x *hookExchange) awaitDecision(event *host.Event) (verdict, error) {
 	}
 	switch {
 	case err != nil:
-		return verdict{}, err
+		return host.Verdict{}, err
 	case passage.Allowed:
-		return verdict{allow: true, reason: passage.Message}, nil
+		x.openHooks.add(x.hookCall(event), openHook{passage.ID, ask.RequestID, x.Now()})
+		return host.Verdict{Allow: true, Reason: passage.Message}, nil
 	case passage.Pending:
-		return verdict{reason: host.ComeBack(passage.ID.String(), passage.Deadline)}, nil
+		return host.Verdict{Reason: host.ComeBack(passage.ID.String(), passage.Deadline)}, nil
 	}
 	x.noteDelivered(ctx, x.agent, &passage)
-	return verdict{reason: passage.Message}, nil
+	return host.Verdict{Reason: passage.Message}, nil
 }

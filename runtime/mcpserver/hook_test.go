@@ -50,9 +50,14 @@ func TestHook(t *testing.T) {
 	if got := b.calls.deliveries(); len(got) != 1 || got[0] != id {
 		t.Errorf("delivered: %v", got)
 	}
-	after := b.hook("skill=laptop", strings.Replace(hookMessage, "PreToolUse", "PostToolUse", 1))
-	if after.status != http.StatusOK || after.body != "{}" {
-		t.Errorf("after: %d %s", after.status, after.body)
+	for range 2 { // a repeat changes nothing
+		after := b.hook("skill=laptop", strings.Replace(hookMessage, `"PreToolUse"`, `"PostToolUseFailure","error":"exit 1"`, 1))
+		if after.status != http.StatusOK || after.body != "{}\n" {
+			t.Errorf("after: %d %s", after.status, after.body)
+		}
+	}
+	if want := id.String() + " " + sub.Gate.Name + " failed exit 1"; len(b.calls.reports) != 1 || b.calls.reports[0] != want {
+		t.Errorf("reported %v, want %s", b.calls.reports, want)
 	}
 }
 

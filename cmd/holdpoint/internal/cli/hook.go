@@ -26,6 +26,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/host"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // hookOptions are the flags of the hook command.
@@ -61,7 +62,7 @@ Proxies and certificates come from flags only. See docs/coding-agents.md for how
 		Example: `  holdpoint hook claude-code --url https://holdpoint.example.com --agent laptop --key-file /etc/holdpoint/laptop.key
   holdpoint hook opencode --agent laptop --key-file /etc/holdpoint/laptop.key --plugin > ~/.config/opencode/plugins/holdpoint.js`,
 		Annotations: map[string]string{hookKey: "true"},
-		ValidArgs:   hostNames(),
+		ValidArgs:   tool.Hosts(),
 		RunE:        func(cmd *cobra.Command, args []string) error { return e.runHook(cmd, args[0], o) },
 	}
 	flags := cmd.Flags()
@@ -79,21 +80,13 @@ Proxies and certificates come from flags only. See docs/coding-agents.md for how
 	return cmd
 }
 
-func hostNames() []string {
-	var names []string
-	for _, hook := range host.Hooks() {
-		names = append(names, hook.Name)
-	}
-	return names
-}
-
 // denyHook answers a host whose hook was not understood: it must not take that for consent.
 func (e *Env) denyHook(args []string, err error) int {
 	hook := &host.Hook{}
 	for _, arg := range args {
 		hook = cmp.Or(host.FindHook(arg), hook)
 	}
-	return e.writeVerdict(hook, verdict{reason: notRun(err)})
+	return e.writeVerdict(hook, host.Verdict{Reason: notRun(err)})
 }
 
 // notRun is the reason of a refusal because of an error.
@@ -101,42 +94,27 @@ func notRun(err error) string {
 	return host.NotRun(describeError(err))
 }
 
-// verdict is the answer to a host.
-type verdict struct {
-	allow  bool
-	after  bool // no answer is expected
-	defers bool
-	reason string
-}
-
 // writeVerdict answers, and returns the exit code. A refusal is given in every form that a host understands: on the standard output, on the
 // standard error, and by the exit code 2. See docs/coding-agents.md for the hosts that miss one of them.
-func (e *Env) writeVerdict(hook *host.Hook, v verdict) int {
-	if v.after {
-		if v.reason != "" {
-			e.notef("%s", v.reason)
+func (e *Env) writeVerdict(hook *host.Hook, v host.Verdict) int {
+	if v.After {
+		if v.Reason != "" {
+			e.notef("%s", v.Reason)
 		}
 		return ExitOK
 	}
-	reason := strings.TrimSpace(v.reason)
-	if !v.allow && !v.defers {
-		reason = cmp.Or(reason, "Holdpoint refused this call.")
-		e.notef("%s", reason) // first: a host that reads no more has it
+	v.Reason = strings.TrimSpace(v.Reason)
+	if !v.Allow && !v.Defers {
+		v.Reason = cmp.Or(v.Reason, "Holdpoint refused this call.")
+		e.notef("%s", v.Reason) // first: a host that reads no more has it
 	}
 	if hook.Name != "" {
-		text := hook.Deny(reason)
-		switch {
-		case v.allow:
-			text = hook.Allow(reason)
-		case v.defers:
-			text = host.DeferClaudeCode(reason)
-		}
-		if err := write(e.Stdout, string(text)); err != nil {
+		if err := write(e.Stdout, string(hook.Answer(v))); err != nil {
 			e.printError(err)
 			return ExitRefused
 		}
 	}
-	if v.allow || v.defers {
+	if v.Allow || v.Defers {
 		return ExitOK
 	}
 	return ExitRefused
@@ -146,7 +124,7 @@ func (e *Env) writeVerdict(hook *host.Hook, v verdict) int {
 func (e *Env) runHook(cmd *cobra.Command, name string, o hookOptions) error {
 	hook := host.FindHook(name)
 	if hook == nil {
-		return misusef("host %q: must be one of %s", name, strings.Join(hostNames(), ", "))
+		return misusef("host %q: must be one of %s", name, strings.Join(tool.Hosts(), ", "))
 	}
 	if o.plugin {
 		return e.printPlugin(cmd, hook)
@@ -158,18 +136,19 @@ func (e *Env) runHook(cmd *cobra.Command, name string, o hookOptions) error {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	done := make(chan verdict, 1)
+	signal.Ignore(syscall.SIGPIPE) // a host that reads no more is an error of the write
+	caller := &hookCaller{Env: e, hook: hook, hookOptions: o}
+	done := make(chan host.Verdict, 1)
 	go func() { // so that nothing that hangs or panics keeps the refusal back
 		defer func() {
 			if p := recover(); p != nil {
 				fmt.Fprintf(e.Stderr, "panic: %v\n%s", p, debug.Stack())
-				done <- verdict{reason: notRun(errors.New("internal error"))}
+				done <- host.Verdict{Reason: notRun(errors.New("internal error"))}
 			}
 		}()
-		caller := &hookCaller{Env: e, hook: hook, hookOptions: o}
 		done <- caller.answerMessage(ctx)
 	}()
-	var v verdict
+	var v host.Verdict
 	select {
 	case v = <-done:
 	case <-ctx.Done():
@@ -178,10 +157,13 @@ func (e *Env) runHook(cmd *cobra.Command, name string, o hookOptions) error {
 		select {
 		case v = <-done:
 		case <-timer.C:
-			v = verdict{reason: notRun(fmt.Errorf("no answer within %s", o.wait))}
+			v = host.Verdict{Reason: notRun(fmt.Errorf("no answer within %s", o.wait))}
 		}
 	}
 	if code := e.writeVerdict(hook, v); code != ExitOK {
+		if v.Allow {
+			caller.reportNotRun(context.WithoutCancel(ctx))
+		}
 		return &ExitError{Code: code}
 	}
 	return nil
@@ -194,6 +176,8 @@ const (
 	// maxHookInput limits a host's message, in bytes. The server has a limit of its own.
 	maxHookInput = 16 << 20
 	maxKeyFile   = 4 << 10
+	// lastWords is how long a hook may take to report that its caller is gone.
+	lastWords = 2 * time.Second
 	// hookPoll is how many seconds the server holds one request.
 	hookPoll = 50
 	// A server that is away is asked again for a short time: longer if the call is known to it.
@@ -210,19 +194,20 @@ type hookCaller struct {
 	requestID string
 	event     host.Event
 	parked    client.GateAnswer // the last answer that the call is pending
+	released  string            // id of the call that was allowed
 }
 
 // answerMessage reads the message and decides. Each error refuses the call.
-func (h *hookCaller) answerMessage(ctx context.Context) verdict {
+func (h *hookCaller) answerMessage(ctx context.Context) host.Verdict {
 	err := h.configure()
 	if err == nil {
 		err = h.readMessage(ctx)
 	}
 	switch {
 	case err != nil && h.after:
-		return verdict{after: true, reason: err.Error()}
+		return host.Verdict{After: true, Reason: err.Error()}
 	case err != nil:
-		return verdict{reason: notRun(err)}
+		return host.Verdict{Reason: notRun(err)}
 	case h.event.After:
 		return h.reportOutcome(ctx)
 	}
@@ -355,7 +340,7 @@ func (h *hookCaller) readMessage(ctx context.Context) error {
 }
 
 // askServer asks until the call is decided, or the time is over.
-func (h *hookCaller) askServer(ctx context.Context) verdict {
+func (h *hookCaller) askServer(ctx context.Context) host.Verdict {
 	const firstRetry = 100 * time.Millisecond
 	var away time.Duration // how long the server has not been reached
 	retry := firstRetry
@@ -364,20 +349,21 @@ func (h *hookCaller) askServer(ctx context.Context) verdict {
 		answer, err := h.askOnce(ctx)
 		switch {
 		case err == nil && answer.Decision == client.GateAllow:
-			h.remember(answer.ID)
-			return verdict{allow: true, reason: cmp.Or(answer.Message, "Holdpoint allowed this call.")}
+			h.released = answer.ID
+			h.remember()
+			return host.Verdict{Allow: true, Reason: cmp.Or(answer.Message, "Holdpoint allowed this call.")}
 		case err == nil && answer.Decision == client.GateDeny:
-			return verdict{reason: cmp.Or(answer.Message, "Holdpoint refused this call. It was not run.")}
+			return host.Verdict{Reason: cmp.Or(answer.Message, "Holdpoint refused this call. It was not run.")}
 		case err == nil:
 			h.parked, away, retry = answer, 0, firstRetry
 			if h.isDeferring {
-				return verdict{defers: true, reason: h.comeBack()}
+				return host.Verdict{Defers: true, Reason: h.comeBack()}
 			}
 			if time.Since(begin) < retry { // the server ends waits early while it stops
 				err = pause.For(ctx, retry)
 			}
-		case ctx.Err() == nil && !isAway(err):
-			return verdict{reason: notRun(err)}
+		case ctx.Err() == nil && !h.isAway(err):
+			return host.Verdict{Reason: notRun(err)}
 		case away < h.patience():
 			away += retry
 			if paused := pause.For(ctx, retry); paused == nil {
@@ -427,31 +413,36 @@ func (h *hookCaller) askOnce(ctx context.Context) (answer client.GateAnswer, err
 	return answer, nil
 }
 
-// isAway reports whether an error may pass soon: the server was not reached, or a proxy says so.
-func isAway(err error) bool {
+// isAway reports whether an error may pass soon: the server was not reached, or a proxy says so. A call that the server knows still waits
+// if the server is busy or fails.
+func (h *hookCaller) isAway(err error) bool {
 	if problem, ok := errors.AsType[*client.Problem](err); ok {
-		return slices.Contains([]int64{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, problem.Status)
+		away := []int64{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+		if h.parked.ID != "" {
+			away = append(away, http.StatusTooManyRequests, http.StatusInternalServerError)
+		}
+		return slices.Contains(away, problem.Status)
 	}
 	_, isNetwork := errors.AsType[net.Error](err)
 	return isNetwork || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // giveUp refuses a call whose time is up or whose caller has left.
-func (h *hookCaller) giveUp(ctx context.Context, err error) verdict {
+func (h *hookCaller) giveUp(ctx context.Context, err error) host.Verdict {
 	if h.parked.ID == "" {
 		if err == nil || ctx.Err() != nil {
 			err = fmt.Errorf("no answer within %s", h.wait)
 		}
-		return verdict{reason: notRun(err)}
+		return host.Verdict{Reason: notRun(err)}
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) { // the reader is gone, or a signal
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 		if err := h.api.LeaveGate(ctx, h.agent, h.parked.ID, h.requestID); err != nil {
 			h.notef("report that the caller left: %v", err)
 		}
 	}
-	return verdict{reason: h.comeBack()}
+	return host.Verdict{Reason: h.comeBack()}
 }
 
 // comeBack tells the model how to come back to a call that waits.

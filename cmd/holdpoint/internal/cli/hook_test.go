@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/runtime/host"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 const (
@@ -40,7 +45,7 @@ func TestHookAllows(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).setAnswer(gateEndpoint, `{"id":"c1","decision":"allow","code":"","message":"Approved by rita."}`)
 	got := f.runHook("claude-code", bashMessage).wantCode(t, 0)
-	if want := string(host.FindHook("claude-code").Allow("Approved by rita.")); got.stdout != want || got.stderr != "" {
+	if want := string(host.FindHook("claude-code").Answer(host.Verdict{Allow: true, Reason: "Approved by rita."})); got.stdout != want || got.stderr != "" {
 		t.Errorf("got %+v, want %s", got, want)
 	}
 	var sent struct {
@@ -65,13 +70,13 @@ func TestHookAllows(t *testing.T) {
 func TestHookRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).setAnswer(gateEndpoint, `{"id":"c1","decision":"deny","code":"rejected","message":"Rejected by rita: not today"}`)
-	for _, hook := range host.Hooks() {
-		event := map[string]string{host.Gemini: "BeforeTool", host.Cursor: "preToolUse", host.OpenCode: "before"}[hook.Name]
+	for _, name := range tool.Hosts() {
+		event := map[string]string{host.Gemini: "BeforeTool", host.Cursor: "preToolUse", host.OpenCode: "before"}[name]
 		message := strings.Replace(bashMessage, "PreToolUse", cmp.Or(event, "PreToolUse"), 1)
-		if hook.Name == host.Copilot {
+		if name == host.Copilot {
 			message = `{"sessionId":"s1","cwd":"/w","toolName":"bash","toolArgs":{}}`
 		}
-		f.runHook(hook.Name, message).wantDenied(t, "Rejected by rita: not today")
+		f.runHook(name, message).wantDenied(t, "Rejected by rita: not today")
 	}
 }
 
@@ -197,6 +202,36 @@ func TestHookWaits(t *testing.T) {
 	}
 }
 
+// TestHookBusy keeps asking about a parked call while the server is busy, and tells the model in the end that the call still waits.
+func TestHookBusy(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusInternalServerError} {
+		f := newFake(t).setAnswer(gateEndpoint, `{"id":"c1","decision":"pending"}`).
+			setProblem("GET /agents/laptop/gate/c1", status, fmt.Sprintf(`{"status":%d,"code":"busy","detail":"later","title":"Busy"}`, status))
+		f.runHook("claude-code", bashMessage, "--wait", "5s").wantDenied(t, "still waits for a person's approval in Holdpoint (call c1)")
+	}
+}
+
+// TestHookHostGone reports that an allowed call was not run if the host does not read the answer.
+func TestHookHostGone(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer(gateEndpoint, `{"id":"c1","decision":"allow"}`).setAnswer("POST /agents/laptop/gate/c1/outcome", "")
+	state := t.TempDir()
+	e := &cli.Env{Getenv: func(string) string { return "" }, Stdin: strings.NewReader(bashMessage), Stdout: closedOutput{}, Stderr: io.Discard, Now: time.Now, Version: "1.2.3"}
+	code := cli.Run(t.Context(), e, []string{"hook", "claude-code", "--url", f.URL, "--agent", "laptop", "--token", "t0ken", "--state-dir", state})
+	if code != 2 || !strings.Contains(f.getLastBody(), `"status":"not_run"`) {
+		t.Errorf("exit code %d, last sent %s", code, f.getLastBody())
+	}
+	if left, err := os.ReadDir(state); err != nil || len(left) > 0 {
+		t.Errorf("%d calls are remembered (%v)", len(left), err)
+	}
+}
+
+// closedOutput is an output that nobody reads.
+type closedOutput struct{}
+
+func (closedOutput) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
 // TestHookTime refuses a call that is still pending, with words how to come back, and defers it where Claude Code runs without a terminal.
 func TestHookTime(t *testing.T) {
 	t.Parallel()
@@ -204,7 +239,7 @@ func TestHookTime(t *testing.T) {
 	f := newFake(t).setAnswer(gateEndpoint, pending).setAnswer("GET /agents/laptop/gate/c1", pending)
 	f.runHook("claude-code", bashMessage, "--wait", "5s").wantDenied(t, "make the same call again with exactly the same arguments")
 	got := f.runHook("claude-code", bashMessage, "--defer").wantCode(t, 0)
-	if got.stdout != string(host.DeferClaudeCode(strings.TrimSpace(deferReason(t, got.stdout)))) || !strings.Contains(got.stdout, `"defer"`) {
+	if got.stdout != string(host.FindHook("claude-code").Answer(host.Verdict{Defers: true, Reason: strings.TrimSpace(deferReason(t, got.stdout))})) || !strings.Contains(got.stdout, `"defer"`) {
 		t.Errorf("got %+v", got)
 	}
 	f.setAnswer("GET /agents/laptop/gate/c1", `{"id":"c2","decision":"allow"}`)

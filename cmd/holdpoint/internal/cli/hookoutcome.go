@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/host"
 )
 
 // A host starts one process before a tool runs and another one after it. The first leaves the call's id for the second. Nothing is decided by
@@ -52,14 +53,14 @@ func (h *hookCaller) openCallPath() (dir, path string, err error) {
 	return dir, filepath.Join(dir, hex.EncodeToString(name.Sum(nil))+".json"), nil
 }
 
-// remember notes the id of a call that may run now. If that fails, the outcome is not reported, as the call then says.
-func (h *hookCaller) remember(id string) {
+// remember notes the id of the call that may run now. If that fails, the outcome is not reported, as the call then says.
+func (h *hookCaller) remember() {
 	dir, path, err := h.openCallPath()
 	if err != nil || os.MkdirAll(dir, 0o700) != nil {
 		return
 	}
 	h.forgetOld(dir)
-	text, err := json.Marshal(openCall{ID: id, RequestID: h.requestID})
+	text, err := json.Marshal(openCall{ID: h.released, RequestID: h.requestID})
 	if err == nil {
 		_ = os.WriteFile(path, text, 0o600)
 	}
@@ -76,11 +77,24 @@ func (h *hookCaller) forgetOld(dir string) {
 	}
 }
 
+// reportNotRun reports that the call was allowed and that the host is gone, so it was not run.
+func (h *hookCaller) reportNotRun(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastWords)
+	defer cancel()
+	if err := h.api.ReportGate(ctx, h.agent, h.released, client.GateOutcome{RequestID: h.requestID, Status: client.GateNotRun}); err != nil {
+		h.notef("report that the host is gone: %v", err)
+		return
+	}
+	if _, path, err := h.openCallPath(); err == nil {
+		_ = os.Remove(path) // without the file, nothing else is reported
+	}
+}
+
 // reportOutcome reports what became of a call.
-func (h *hookCaller) reportOutcome(ctx context.Context) verdict {
+func (h *hookCaller) reportOutcome(ctx context.Context) host.Verdict {
 	_, path, err := h.openCallPath()
 	if err != nil {
-		return verdict{after: true, reason: err.Error()}
+		return host.Verdict{After: true, Reason: err.Error()}
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,24 +113,24 @@ func (h *hookCaller) reportOutcome(ctx context.Context) verdict {
 		err = h.api.ReportGate(ctx, h.agent, call.ID, outcome)
 	}
 	if err != nil {
-		return verdict{after: true, reason: fmt.Sprintf("report the outcome to Holdpoint: %v", err)}
+		return host.Verdict{After: true, Reason: fmt.Sprintf("report the outcome to Holdpoint: %v", err)}
 	}
 	_ = os.Remove(path) // a second report of the same outcome changes nothing
-	return verdict{after: true}
+	return host.Verdict{After: true}
 }
 
 // reportUnknown reports a call that ran and of which this machine knows no release: the guard was bypassed, unless the server knows one. Hosts
 // may report a refused call as one that failed, so only a tool that succeeded counts.
-func (h *hookCaller) reportUnknown(ctx context.Context) verdict {
+func (h *hookCaller) reportUnknown(ctx context.Context) host.Verdict {
 	if h.guard == "" || h.event.Failed {
-		return verdict{after: true}
+		return host.Verdict{After: true}
 	}
 	released, err := h.api.ReportRan(ctx, h.agent, h.guard, client.GuardedCall{Skill: h.skill, Tool: h.event.Tool, Arguments: h.event.Arguments})
 	switch {
 	case err != nil:
-		return verdict{after: true, reason: fmt.Sprintf("report a call that ran to Holdpoint: %v", err)}
+		return host.Verdict{After: true, Reason: fmt.Sprintf("report a call that ran to Holdpoint: %v", err)}
 	case !released:
-		return verdict{after: true, reason: "Holdpoint did not release this call, and it ran. Operators are alerted."}
+		return host.Verdict{After: true, Reason: "Holdpoint did not release this call, and it ran. Operators are alerted."}
 	}
-	return verdict{after: true}
+	return host.Verdict{After: true}
 }

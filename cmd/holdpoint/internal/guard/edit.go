@@ -167,6 +167,13 @@ func (g *Guard) Install(ctx context.Context, m *Machine) ([]*Edit, error) {
 		}
 		edits = append(edits, policy)
 	}
+	if g.Host == OpenCode && g.Managed {
+		list, err := editPluginList(m, true)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, list)
+	}
 	return g.appendUnit(m, edits, false)
 }
 
@@ -314,6 +321,13 @@ func Remove(m *Machine, host Host, managed bool) ([]*Edit, error) {
 		}
 	}
 	edits := []*Edit{edit}
+	if host == OpenCode && managed {
+		list, err := editPluginList(m, false)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, list)
+	}
 	remove := func(path string, secret bool) error {
 		text, err := readFile(path)
 		if err != nil || text == nil {

@@ -14,6 +14,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdpoint/holdpoint/runtime/host"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Host is a coding agent.
@@ -21,25 +24,27 @@ type Host string
 
 // The hosts.
 const (
-	ClaudeCode Host = "claude-code"
-	Codex      Host = "codex"
-	Gemini     Host = "gemini"
-	Copilot    Host = "copilot"
-	OpenCode   Host = "opencode"
-	Cursor     Host = "cursor"
+	ClaudeCode Host = host.ClaudeCode
+	Codex      Host = host.Codex
+	Gemini     Host = host.Gemini
+	Copilot    Host = host.Copilot
+	OpenCode   Host = host.OpenCode
+	Cursor     Host = host.Cursor
 )
 
 // Hosts returns all hosts.
-func Hosts() []Host { return []Host{ClaudeCode, Codex, Gemini, Copilot, OpenCode, Cursor} }
+func Hosts() []Host {
+	var hosts []Host
+	for _, name := range tool.Hosts() {
+		hosts = append(hosts, Host(name))
+	}
+	return hosts
+}
 
 // ParseHost finds a host by its name.
 func ParseHost(name string) (Host, error) {
-	if !slices.Contains(Hosts(), Host(name)) {
-		names := make([]string, len(Hosts()))
-		for i, h := range Hosts() {
-			names[i] = string(h)
-		}
-		return "", fmt.Errorf("host %q: must be one of %s", name, strings.Join(names, ", "))
+	if !slices.Contains(tool.Hosts(), name) {
+		return "", fmt.Errorf("host %q: must be one of %s", name, strings.Join(tool.Hosts(), ", "))
 	}
 	return Host(name), nil
 }

@@ -228,6 +228,29 @@ func TestInstallAndRemove(t *testing.T) {
 	})
 }
 
+// TestOpenCodeSettings adds the plugin to OpenCode's settings of the machine, which loads no others, and keeps the rest.
+func TestOpenCodeSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.guard(guard.OpenCode, true)
+	path := filepath.Join(w.Root, "etc/opencode/opencode.json")
+	const before = "{\n  // mine\n  \"plugin\": [\"file:///opt/other.js\"],\n  \"share\": \"disabled\"\n}\n"
+	w.write(path, before)
+	w.install(g)
+	if text := w.read(path); !strings.Contains(text, "file://"+w.File(guard.OpenCode, true)) || !strings.Contains(text, "/opt/other.js") {
+		t.Errorf("installed: %s", text)
+	}
+	w.write(path, before)
+	if !isBroken(g.Check(w.Machine)) {
+		t.Error("nothing is broken although OpenCode does not load the plugin")
+	}
+	w.install(g)
+	w.remove(guard.OpenCode, true)
+	if text := w.read(path); text != before {
+		t.Errorf("removed: %s", text)
+	}
+}
+
 // present are files that hosts may have already, written as people write them.
 var present = map[guard.Host]string{
 	guard.ClaudeCode: "{\n    \"model\": \"opus\",\n    \"zeta\": 1e2,\n    \"hooks\": {\n        \"Stop\": [],\n        \"PreToolUse\": [\n            {\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"lint\"}]}\n        ]\n    },\n    \"alpha\": \"<&>\"\n}\n",

@@ -75,6 +75,9 @@ func (c *checker) checkFiles() {
 	case Copilot:
 		c.checkCopilot()
 	case OpenCode:
+		if _, _, isNamed, err := c.m.readPluginList(); c.Managed && (err != nil || !isNamed) {
+			c.reportf(true, c.m.pluginList(), "does not name the plugin, so OpenCode does not load it")
+		}
 		for _, variable := range []string{"OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION"} {
 			if c.m.Getenv(variable) != "" {
 				c.reportf(false, "", "%s is set: OpenCode may read other files", variable)
