@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -155,6 +156,7 @@ type Runtime struct {
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
+	stopping   atomic.Bool // see [Runtime.StopReadiness]
 }
 
 // New assembles the services. Nothing runs before [Runtime.Start].

@@ -173,7 +173,7 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	}
 	var background sync.WaitGroup
 	served := make(chan error, 1)
-	go func() { served <- s.serve(ctx) }()
+	go func() { served <- s.serve(ctx, ctx) }()
 	if err := startDemo(ctx, s, skills, terminal, &background, open); err != nil {
 		log.Error("the demo stops", "error", err)
 		stop()

@@ -42,7 +42,7 @@ func openEdge(t *testing.T, change func(*serverSettings)) (s *server, db *postgr
 	check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.serve(ctx) }()
+	go func() { done <- s.serve(ctx, ctx) }()
 	stopped := false
 	stop = func() {
 		if stopped {

@@ -33,8 +33,10 @@ directory. Any number of servers run on one database; they need the same encrypt
   DATABASE_URL=postgres://holdpoint@db/holdpoint holdpoint serve --addr :8080 --public-url https://gate.example.com`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT)
 			defer stop()
+			accepting, stopAccepting := signal.NotifyContext(ctx, syscall.SIGTERM)
+			defer stopAccepting()
 			if err := settings.readEnvironment(e); err != nil {
 				return err
 			}
@@ -52,9 +54,9 @@ directory. Any number of servers run on one database; they need the same encrypt
 					return err
 				}
 			}
-			s, err := openServer(ctx, settings, e.Version, log)
+			s, err := openServer(accepting, settings, e.Version, log)
 			switch {
-			case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+			case errors.Is(err, context.Canceled) && accepting.Err() != nil:
 				log.Info("stopped while it started")
 				return nil
 			case err != nil:
@@ -62,7 +64,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 			}
 			log.Info("serving", "addr", s.listener.Addr().String(), "public_url", s.settings.PublicURL,
 				"version", e.Version, "embedded_database", s.db.Embedded())
-			return s.serve(ctx)
+			return s.serve(ctx, accepting)
 		},
 	}
 	settings.bindFlags(cmd)
@@ -131,7 +133,8 @@ func (s *serverSettings) readEnvironment(e *cli.Env) error {
 // privatePaths are the files and folders outside the data directory that no skill's program may reach.
 func (s *serverSettings) privatePaths() []string {
 	paths := []string{
-		s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile, s.Edge.MetricsTokenFile, s.Bootstrap.File,
+		s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile, s.Edge.MetricsTokenFile, s.Edge.TLSCert, s.Edge.TLSKey,
+		s.Bootstrap.File,
 	}
 	if files, err := url.Parse(s.FilesURL); err == nil && files.Scheme == "file" {
 		paths = append(paths, files.Path)
