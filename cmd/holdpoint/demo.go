@@ -192,7 +192,7 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *na
 	if err != nil {
 		return err
 	}
-	link := strings.TrimSuffix(s.settings.PublicURL, "/") + "/sign-in?token=" + secret
+	link := cli.SignInURL(s.settings.PublicURL, secret)
 	_, _ = fmt.Fprintf(terminal.out, "\n  Open the dashboard:  %s\n                       (signs you in once; each start prints a new link)\n  CSV files appear in: %s\n\n", link, skills.Dir)
 	if open {
 		if err := openBrowser(ctx, link); err != nil {

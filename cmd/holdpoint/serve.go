@@ -48,7 +48,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 			if err := lowest.UnmarshalText([]byte(level)); err != nil {
 				return fmt.Errorf("--log-level %q: must be debug, info, warn or error", level)
 			}
-			log := newLogger(e.Stderr, false, lowest)
+			log := newLogger(e.Stderr, e.StderrTerminal, lowest)
 			if addr := e.Getenv("HOLDPOINT_PPROF"); addr != "" {
 				if err := startPprof(ctx, addr, settings.Edge, log); err != nil {
 					return err
@@ -64,6 +64,9 @@ directory. Any number of servers run on one database; they need the same encrypt
 			}
 			log.Info("serving", "addr", s.listener.Addr().String(), "public_url", s.settings.PublicURL,
 				"version", e.Version, "embedded_database", s.db.Embedded())
+			if err := s.welcomeFirst(accepting, e); err != nil {
+				return errors.Join(err, s.close())
+			}
 			return s.serve(ctx, accepting)
 		},
 	}
@@ -94,6 +97,30 @@ directory. Any number of servers run on one database; they need the same encrypt
 	cli.BindKeysetKMS(cmd, &settings.KeysetKMSURI)
 	flags.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	return cli.ServerSettings(cmd)
+}
+
+// welcomeFirst lets the first person in if nobody can sign in yet: with a link on a terminal, which is not kept anywhere. Logs are kept, so they get
+// the name of the command that makes such a link.
+func (s *server) welcomeFirst(ctx context.Context, e *cli.Env) error {
+	if s.settings.BootstrapToken != "" || len(s.vouching) > 0 {
+		return nil
+	}
+	people := s.runtime.Identity
+	arrived, err := people.HasPeople(ctx)
+	if err != nil || arrived {
+		return err
+	}
+	if !e.StdoutTerminal {
+		s.log.Warn("nobody can sign in yet: make a sign-in link with the settings of this server", "command", "holdpoint invite --first")
+		return nil
+	}
+	credential, err := people.CreateFirstLink(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.Stdout, "\n  Nobody can sign in yet. This link signs you in as operator, once, within %s:\n\n  %s\n\n",
+		identity.FirstLinkTTL, cli.SignInURL(s.settings.PublicURL, credential))
+	return err
 }
 
 // bindFlags adds the flags that serve and demo share.
