@@ -138,12 +138,19 @@ const (
 	stallLimit = 10 * time.Second
 )
 
+// StopReadiness makes /readyz answer 503, so that load balancers send no more requests.
+func (rt *Runtime) StopReadiness() { rt.stopping.Store(true) }
+
 // mountHealth adds /healthz (the process answers) and /readyz (the database answers and its work makes progress).
 func (rt *Runtime) mountHealth(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "ok") // the client may be gone
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if rt.stopping.Load() {
+			http.Error(w, "this server is stopping", http.StatusServiceUnavailable)
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
 		defer cancel()
 		if err := rt.DB.Pool().Ping(ctx); err != nil {

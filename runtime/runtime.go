@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -162,6 +163,7 @@ type Runtime struct {
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
+	stopping   atomic.Bool // see [Runtime.StopReadiness]
 }
 
 // New assembles the services. Nothing runs before [Runtime.Start].
@@ -280,7 +282,8 @@ func (rt *Runtime) makeCalls() error {
 		Pool: rt.DB.Pool(), Reader: rt.DB.Reader(), Vital: rt.DB.SessionConfig(), Timeline: rt.DB.Timeline, Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, AsyncOutcomes: rt.AsyncOutcomes, Reconnected: rt.relistSkill, Attend: rt.queueNotices, ListDeciders: rt.listDeciders,
 		Publish: rt.publishHappenings, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
-		Files: rt.Files, Traces: rt.Traces,
+		StopWork: func(ctx context.Context, tx pgx.Tx) error { return rt.Converse.StopAll(ctx, tx) },
+		Files:    rt.Files, Traces: rt.Traces,
 	})
 	if err != nil {
 		return err

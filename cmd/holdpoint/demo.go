@@ -179,7 +179,7 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	}
 	var background sync.WaitGroup
 	served := make(chan error, 1)
-	go func() { served <- s.serve(ctx) }()
+	go func() { served <- s.serve(ctx, ctx) }()
 	if err := startDemo(ctx, s, skills, terminal, &background, open); err != nil {
 		log.Error("the demo stops", "error", err)
 		stop()
@@ -207,7 +207,7 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *na
 	if err != nil {
 		return err
 	}
-	link := strings.TrimSuffix(s.settings.PublicURL, "/") + "/sign-in?token=" + secret
+	link := cli.SignInURL(s.settings.PublicURL, secret)
 	_, _ = fmt.Fprintf(terminal.out, "\n  Open the dashboard:  %s\n                       (signs you in once; each start prints a new link)\n  CSV files appear in: %s\n\n", link, skills.Dir)
 	if open {
 		if err := openBrowser(ctx, link); err != nil {

@@ -49,7 +49,7 @@ func serveEdge(t *testing.T, settings serverSettings) (s *server, stop func()) {
 	check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.serve(ctx) }()
+	go func() { done <- s.serve(ctx, ctx) }()
 	stopped := false
 	stop = func() {
 		if stopped {

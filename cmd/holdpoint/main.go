@@ -28,16 +28,16 @@ func main() {
 // run runs one command and returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &cli.Env{
-		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: readVersion(), Terminal: isTerminal(stdin),
+		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: readVersion(), Terminal: isTerminal(stdin), StdoutTerminal: isTerminal(stdout), StderrTerminal: isTerminal(stderr),
 		Reseal: resealSecrets, Refused: runtime.RefusedSkills,
 		Examine: func(ctx context.Context, x cli.Examination) error { return examineSkill(ctx, x, getenv("PATH")) },
 	}
 	return cli.Run(ctx, e, args, newServeCmd(e), newDemoCmd(e))
 }
 
-// isTerminal reports whether a reader is a terminal.
-func isTerminal(r io.Reader) bool {
-	file, ok := r.(*os.File)
+// isTerminal reports whether a reader or writer is a terminal.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(file.Fd())
 }
 

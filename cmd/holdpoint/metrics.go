@@ -31,7 +31,7 @@ func (s *server) mountMetrics(ctx context.Context, metrics http.Handler) error {
 		s.mux.Handle(metricsPath, metrics)
 		return nil
 	}
-	listener, err := openListener(ctx, s.settings.Edge.MetricsAddr, s.settings.Edge, s.log)
+	listener, err := openListener(ctx, s.settings.Edge.MetricsAddr, s.settings.Edge, nil, s.log)
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
@@ -39,7 +39,7 @@ func (s *server) mountMetrics(ctx context.Context, metrics http.Handler) error {
 	mux.Handle(metricsPath, metrics)
 	s.metrics, s.metricsAddr = listener.Server(mux), listener.Addr()
 	go func() {
-		if err := s.metrics.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := listener.Serve(s.metrics); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("serve metrics", "error", err)
 		}
 	}()

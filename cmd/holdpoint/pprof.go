@@ -13,7 +13,7 @@ import (
 // startPprof serves Go's profiles on an address of its own until the process ends. They are for the operator of the machine,
 // and not reachable through the server.
 func startPprof(ctx context.Context, addr string, edge cli.Edge, log *slog.Logger) error {
-	listener, err := openListener(ctx, addr, edge, log)
+	listener, err := openListener(ctx, addr, edge, nil, log)
 	if err != nil {
 		return fmt.Errorf("serve profiles: %w", err)
 	}
@@ -24,7 +24,7 @@ func startPprof(ctx context.Context, addr string, edge cli.Edge, log *slog.Logge
 	log.Warn("profiles are served; keep this address private", "addr", listener.Addr().String())
 	server := listener.Server(mux)
 	go func() {
-		if err := server.Serve(listener); err != nil {
+		if err := listener.Serve(server); err != nil {
 			log.Error("serve profiles", "error", err)
 		}
 	}()

@@ -33,8 +33,10 @@ directory. Any number of servers run on one database; they need the same encrypt
   DATABASE_URL=postgres://holdpoint@db/holdpoint holdpoint serve --addr :8080 --public-url https://gate.example.com`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT)
 			defer stop()
+			accepting, stopAccepting := signal.NotifyContext(ctx, syscall.SIGTERM)
+			defer stopAccepting()
 			if err := settings.readEnvironment(e); err != nil {
 				return err
 			}
@@ -46,15 +48,15 @@ directory. Any number of servers run on one database; they need the same encrypt
 			if err := lowest.UnmarshalText([]byte(level)); err != nil {
 				return fmt.Errorf("--log-level %q: must be debug, info, warn or error", level)
 			}
-			log := newLogger(e.Stderr, false, lowest)
+			log := newLogger(e.Stderr, e.StderrTerminal, lowest)
 			if addr := e.Getenv("HOLDPOINT_PPROF"); addr != "" {
 				if err := startPprof(ctx, addr, settings.Edge, log); err != nil {
 					return err
 				}
 			}
-			s, err := openServer(ctx, settings, e.Version, log)
+			s, err := openServer(accepting, settings, e.Version, log)
 			switch {
-			case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+			case errors.Is(err, context.Canceled) && accepting.Err() != nil:
 				log.Info("stopped while it started")
 				return nil
 			case err != nil:
@@ -62,7 +64,10 @@ directory. Any number of servers run on one database; they need the same encrypt
 			}
 			log.Info("serving", "addr", s.listener.Addr().String(), "public_url", s.settings.PublicURL,
 				"version", e.Version, "embedded_database", s.db.Embedded())
-			return s.serve(ctx)
+			if err := s.welcomeFirst(accepting, e); err != nil {
+				return errors.Join(err, s.close())
+			}
+			return s.serve(ctx, accepting)
 		},
 	}
 	settings.bindFlags(cmd)
@@ -94,6 +99,30 @@ directory. Any number of servers run on one database; they need the same encrypt
 	cli.BindKeysetKMS(cmd, &settings.KeysetKMSURI)
 	flags.StringVar(&level, "log-level", level, "debug, info, warn or error")
 	return cli.ServerSettings(cmd)
+}
+
+// welcomeFirst lets the first person in if nobody can sign in yet: with a link on a terminal, which is not kept anywhere. Logs are kept, so they get
+// the name of the command that makes such a link.
+func (s *server) welcomeFirst(ctx context.Context, e *cli.Env) error {
+	if s.settings.BootstrapToken != "" || len(s.vouching) > 0 {
+		return nil
+	}
+	people := s.runtime.Identity
+	arrived, err := people.HasPeople(ctx)
+	if err != nil || arrived {
+		return err
+	}
+	if !e.StdoutTerminal {
+		s.log.Warn("nobody can sign in yet: make a sign-in link with the settings of this server", "command", "holdpoint invite --first")
+		return nil
+	}
+	credential, err := people.CreateFirstLink(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.Stdout, "\n  Nobody can sign in yet. This link signs you in as operator, once, within %s:\n\n  %s\n\n",
+		identity.FirstLinkTTL, cli.SignInURL(s.settings.PublicURL, credential))
+	return err
 }
 
 // bindFlags adds the flags that serve and demo share.
@@ -133,8 +162,8 @@ func (s *serverSettings) readEnvironment(e *cli.Env) error {
 // privatePaths are the files and folders outside the data directory that no skill's program may reach.
 func (s *serverSettings) privatePaths() []string {
 	paths := []string{
-		s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile, s.Edge.MetricsTokenFile, s.Bootstrap.File,
-		s.Gateways.Key,
+		s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile, s.Edge.MetricsTokenFile, s.Edge.TLSCert, s.Edge.TLSKey,
+		s.Bootstrap.File, s.Gateways.Key,
 	}
 	if files, err := url.Parse(s.FilesURL); err == nil && files.Scheme == "file" {
 		paths = append(paths, files.Path)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/bucket"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/inbound"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
@@ -99,6 +101,7 @@ type server struct {
 	listener *inbound.Listener
 	mux      *http.ServeMux
 	http     *http.Server
+	draining atomic.Bool
 
 	metrics     *http.Server // nil: /metrics is on the main address
 	metricsAddr net.Addr
@@ -125,7 +128,11 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if settings.MaxFileSize < 0 {
 		return nil, fmt.Errorf("--max-file-size %d: must be a positive number of bytes", settings.MaxFileSize)
 	}
-	listener, err := openListener(ctx, settings.Addr, settings.Edge, log)
+	certificate, err := settings.Edge.Certificate(log, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := openListener(ctx, settings.Addr, settings.Edge, certificate, log)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +144,9 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	}()
 	if s.settings.PublicURL == "" {
 		s.settings.PublicURL = "http://" + listener.Addr().String()
+		if certificate != nil {
+			s.settings.PublicURL = "https://" + listener.Addr().String()
+		}
 	}
 	if err := checkPublicURL(s.settings.PublicURL); err != nil {
 		return nil, err
@@ -174,10 +184,10 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	return s, s.startServices(ctx, box)
 }
 
-// openListener listens on an address, with the limits of the settings.
-func openListener(ctx context.Context, addr string, edge cli.Edge, log *slog.Logger) (*inbound.Listener, error) {
+// openListener listens on an address, with the limits of the settings, and with TLS if there is a certificate.
+func openListener(ctx context.Context, addr string, edge cli.Edge, certificate *inbound.Certificate, log *slog.Logger) (*inbound.Listener, error) {
 	cfg := edge.Inbound()
-	cfg.Logger, cfg.Now = log, time.Now
+	cfg.Certificate, cfg.Logger, cfg.Now = certificate, log, time.Now
 	return inbound.Listen(ctx, addr, cfg)
 }
 
@@ -237,7 +247,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 	if err := s.mountMetrics(ctx, rt.Metrics()); err != nil {
 		return err
 	}
-	s.http = s.listener.Server(requireHTTPS(s.settings.PublicURL, s.settings.Edge.Proxies().Handler(s.mux)))
+	s.http = s.listener.Server(s.closeWhileDraining(requireHTTPS(s.settings.PublicURL, s.settings.Edge.Proxies().Handler(s.mux))))
 	s.http.RegisterOnShutdown(dashboard.Close)
 	if err := rt.Start(ctx); err != nil {
 		return err
@@ -271,18 +281,40 @@ func checkPublicURL(text string) error {
 	return nil
 }
 
-// serve answers requests until ctx ends, then closes everything.
-func (s *server) serve(ctx context.Context) error {
+// serve answers requests until ctx ends, or for the drain delay after the end of accepting. Then it closes everything.
+func (s *server) serve(ctx, accepting context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(s.listener) }()
+	go func() { failed <- s.listener.Serve(s.http) }()
 	var err error
 	select {
-	case <-ctx.Done():
+	case <-accepting.Done():
+		s.drain(ctx)
 		s.log.Info("stopping")
 	case err = <-failed:
 		err = fmt.Errorf("serve on %s: %w", s.listener.Addr(), err)
 	}
 	return errors.Join(err, s.close())
+}
+
+// drain lets load balancers notice that this server stops, before it refuses their requests. It returns at the end of ctx.
+func (s *server) drain(ctx context.Context) {
+	s.draining.Store(true)
+	s.runtime.StopReadiness()
+	if delay := s.settings.Edge.DrainDelay; delay > 0 && ctx.Err() == nil {
+		s.log.Info("draining: /readyz answers 503", "drain_delay", delay.String())
+		_ = pause.For(ctx, delay) // ctx ends it
+	}
+}
+
+// closeWhileDraining closes each connection after its next response while the server drains, so that no proxy reuses it for a
+// request that would meet the end of the server.
+func (s *server) closeWhileDraining(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // close closes the connections of clients, then waits for calls in flight, then closes the database: in this order no accepted

@@ -54,6 +54,35 @@ func (s *Service) CreateSignInLink(ctx context.Context, name string, roles []Rol
 	return c.Secret, nil
 }
 
+const (
+	// FirstPerson is the name of the local person whom the first sign-in link is for.
+	FirstPerson = "operator"
+	// FirstLinkTTL is how long this link works.
+	FirstLinkTTL = 10 * time.Minute
+)
+
+// HasPeople reports whether anyone has signed in or has a token.
+func (s *Service) HasPeople(ctx context.Context) (bool, error) {
+	arrived, err := postgres.CollectOne(ctx, s.pool, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM person_tokens) OR EXISTS (SELECT FROM person_sessions)
+		OR EXISTS (SELECT FROM sign_in_links WHERE used_at IS NOT NULL) OR EXISTS (SELECT FROM people WHERE issuer <> $1)`, LocalIssuer)
+	if err != nil {
+		return false, fmt.Errorf("look for people: %w", err)
+	}
+	return arrived, nil
+}
+
+// CreateFirstLink makes a sign-in link for the first person, an operator and, unless roles are separate, a reviewer. Error: [ErrNotFirst].
+func (s *Service) CreateFirstLink(ctx context.Context) (credential string, err error) {
+	arrived, err := s.HasPeople(ctx)
+	if err == nil && arrived {
+		err = ErrNotFirst
+	}
+	if err != nil {
+		return "", fmt.Errorf("create the first sign-in link: %w", err)
+	}
+	return s.CreateSignInLink(ctx, FirstPerson, s.bootstrapRoles(), FirstLinkTTL)
+}
+
 // UseSignInLink redeems the secret of a link, which works once. Agents are those of a token without agents, see
 // [Service.CreateToken]. Error: [ErrUnauthenticated].
 func (s *Service) UseSignInLink(ctx context.Context, credential string) (Access, error) {

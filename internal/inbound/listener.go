@@ -7,9 +7,12 @@
 package inbound
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -51,6 +54,9 @@ type Config struct {
 	StallTimeout  time.Duration // for the next bytes of a request body, and for the client to read the next 64 KiB. Zero: 30 s
 	BodyTimeout   time.Duration // for a whole request body. Zero: 30 min
 	DrainTimeout  time.Duration // for the unread rest of a request body after the handler. Zero: 1 s
+
+	// Certificate makes the listener speak TLS, with HTTP/2. Nil: it speaks plain HTTP/1.1.
+	Certificate *Certificate
 
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -113,18 +119,50 @@ func Listen(ctx context.Context, address string, cfg Config) (*Listener, error) 
 
 // Collectors returns the metrics.
 func (l *Listener) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{l.open, l.refused}
+	all := []prometheus.Collector{l.open, l.refused}
+	if c := l.cfg.Certificate; c != nil {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "holdpoint_tls_certificate_not_after_seconds", Help: "When the TLS certificate in use expires, in Unix time.",
+		}, func() float64 { return float64(c.NotAfter().Unix()) }))
+	}
+	return all
 }
 
-// Server returns an HTTP server with the deadlines of the listener.
+// Server returns an HTTP server with the deadlines of the listener. [Listener.Serve] runs it.
 func (l *Listener) Server(handler http.Handler) *http.Server {
-	return &http.Server{
+	s := &http.Server{
 		Handler:           l.limitBodies(handler),
 		ReadHeaderTimeout: l.cfg.HeaderTimeout,
 		IdleTimeout:       l.cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(l.cfg.Logger.Handler(), slog.LevelWarn),
+		ErrorLog:          log.New(serverLog{l.cfg.Logger}, "", 0),
 	}
+	if l.cfg.Certificate != nil {
+		s.Handler = l.limitStreams(s.Handler)
+		s.TLSConfig = &tls.Config{GetCertificate: l.cfg.Certificate.get, MinVersion: tls.VersionTLS12}
+	}
+	return s
+}
+
+// serverLog logs the messages of net/http.
+type serverLog struct{ *slog.Logger }
+
+// Write implements [io.Writer]. Failed handshakes are the clients' mistakes, and as many as clients like.
+func (l serverLog) Write(p []byte) (int, error) {
+	level := slog.LevelWarn
+	if bytes.HasPrefix(p, []byte("http: TLS handshake error")) {
+		level = slog.LevelDebug
+	}
+	l.Log(context.Background(), level, string(bytes.TrimSpace(p))) //nolint:sloglint // the text is net/http's
+	return len(p), nil
+}
+
+// Serve runs a server of the listener until it is closed.
+func (l *Listener) Serve(server *http.Server) error {
+	if l.cfg.Certificate != nil {
+		return server.ServeTLS(l, "", "")
+	}
+	return server.Serve(l)
 }
 
 // Accept waits for a free slot and then for a connection.

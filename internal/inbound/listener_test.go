@@ -37,7 +37,7 @@ func serve(t *testing.T, handler http.HandlerFunc, change func(*inbound.Config))
 	}
 	server := l.Server(handler)
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	go func() { done <- l.Serve(server) }()
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)

@@ -452,6 +452,50 @@ func TestStartAfterRestore(t *testing.T) {
 	}
 }
 
+// TestRestoredCopyIsRecognized: a start on a database whose mark was copied treats it as restored, without being told. A start on the database in
+// use, even if its files were rewritten, does not.
+func TestRestoredCopyIsRecognized(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		copying  string
+		restored bool
+	}{
+		"in use":           {`SELECT 1`, false},
+		"table rewritten":  {`VACUUM FULL database_mark`, false},
+		"rows copied":      {`CREATE TABLE kept AS SELECT * FROM database_mark; TRUNCATE database_mark; INSERT INTO database_mark SELECT * FROM kept`, true},
+		"table copied":     {`ALTER TABLE database_mark RENAME TO kept; CREATE TABLE database_mark (LIKE kept INCLUDING ALL); INSERT INTO database_mark SELECT * FROM kept`, true},
+		"of another place": {`UPDATE database_mark SET place = '7/' || place, writer = pg_current_xact_id()::text::bigint & 4294967295`, true},
+		"without a mark":   {`TRUNCATE database_mark`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.registerSkills(time.Hour)
+			approved, waiting, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
+			w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now(), undo_until = holdpoint_now() + interval '1 day' WHERE call_id = $1`, approved.ID)
+			w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+			w.db.Exec(`UPDATE calls SET status = 'needs_connection' WHERE id = $1`, waiting.ID)
+			for statement := range strings.SplitSeq(c.copying, "; ") {
+				w.db.Exec(statement)
+			}
+			w.startOn(w.db.DB, false)
+			want := map[uuid.UUID]call.Status{approved.ID: call.Approved, waiting.ID: call.NeedsConnection, parked.ID: call.Parked}
+			if c.restored {
+				want[approved.ID], want[waiting.ID] = call.Unknown, call.Unknown
+			}
+			for id, status := range want {
+				if c, err := w.calls.Get(t.Context(), call.Viewer{}, id); err != nil || c.Status != status {
+					t.Errorf("a call is %s, want %s; %v", c.Status, status, err)
+				}
+			}
+			w.startOn(w.db.DB, false)
+			if c, err := w.calls.Get(t.Context(), call.Viewer{}, parked.ID); err != nil || c.Status != call.Parked {
+				t.Errorf("after another start the parked call is %s, %v", c.Status, err)
+			}
+		})
+	}
+}
+
 // TestOutcomeThatNobodyFetched: an identical call made an hour after the first one ended is a new call.
 func TestOutcomeThatNobodyFetched(t *testing.T) {
 	t.Parallel()

@@ -66,6 +66,9 @@ func (s *Service) writeHeartbeat(ctx context.Context) error {
 	}
 	timeline = min(timeline, s.Timeline()) // zero without timelines
 	if s.lineage.needsRecall(timeline) {
+		if err := s.followTimeline(ctx, conn.Conn(), timeline); err != nil {
+			return err
+		}
 		if err := s.recallSent(ctx, conn.Conn()); err != nil {
 			return err
 		}
@@ -88,6 +91,23 @@ func (s *Service) writeHeartbeat(ctx context.Context) error {
 	if err = errors.Join(err, results.Close()); err != nil {
 		return fmt.Errorf("write heartbeat of instance %s: %w", s.Instance, err)
 	}
+	if !s.noteHeartbeats(began, now, timeline, beats) {
+		return nil
+	}
+	if err := s.checkMark(ctx, timeline); err != nil {
+		return err
+	}
+	s.lineage.settle(timeline)
+	s.pulse.mu.Lock()
+	s.pulse.run++ // claims from before are confirmed before their calls are sent
+	s.pulse.mu.Unlock()
+	s.triggerRecovery()
+	return nil
+}
+
+// noteHeartbeats notes this instance's heartbeat and those of the others. It reports whether the others have recalled their calls on a
+// timeline that is not settled yet.
+func (s *Service) noteHeartbeats(began, now time.Time, timeline postgres.Timeline, beats map[uuid.UUID]heartbeat) bool {
 	s.pulse.mu.Lock()
 	defer s.pulse.mu.Unlock()
 	if elapsedTime(began, s.pulse.last) > staleBeat {
@@ -106,11 +126,7 @@ func (s *Service) writeHeartbeat(ctx context.Context) error {
 		}
 		s.pulse.peers[id] = p
 	}
-	if s.lineage.noteBeats(timeline, s.pulse.peers) {
-		s.pulse.run++ // claims from before are confirmed before their calls are sent
-		s.triggerRecovery()
-	}
-	return nil
+	return s.lineage.isRecalledByAll(timeline, s.pulse.peers)
 }
 
 func (p *pulse) clockSkew() time.Duration {

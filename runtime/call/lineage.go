@@ -53,8 +53,8 @@ func (l *lineage) noteRecall(timeline postgres.Timeline) {
 	l.recalled = timeline
 }
 
-// noteBeats notes the heartbeats of the others. It reports true once, when all that live have recalled their calls on the timeline.
-func (l *lineage) noteBeats(timeline postgres.Timeline, peers map[uuid.UUID]peer) bool {
+// isRecalledByAll reports whether all instances that live have recalled their calls on a timeline that is not settled.
+func (l *lineage) isRecalledByAll(timeline postgres.Timeline, peers map[uuid.UUID]peer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled >= timeline {
@@ -65,8 +65,14 @@ func (l *lineage) noteBeats(timeline postgres.Timeline, peers map[uuid.UUID]peer
 			return false
 		}
 	}
-	l.settled = timeline
 	return true
+}
+
+// settle notes that all instances have recalled their calls on a timeline.
+func (l *lineage) settle(timeline postgres.Timeline) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled = max(l.settled, timeline)
 }
 
 // isSettled reports whether no other instance may still recall a call on the present timeline.

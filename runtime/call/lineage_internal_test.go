@@ -24,14 +24,23 @@ func TestLineageBegins(t *testing.T) {
 		peers   map[uuid.UUID]peer
 		settled bool
 	}{{beats(0, 0), false}, {beats(1, goneBeats-1), false}, {beats(2, goneBeats-1), true}} {
-		if l.noteBeats(2, beat.peers); (l.settled == 2) != beat.settled {
+		if noteBeats(&l, 2, beat.peers); (l.settled == 2) != beat.settled {
 			t.Errorf("after heartbeat %d, settled is %d", i, l.settled)
 		}
 	}
 	var alone, gone lineage
 	alone.begin(2)
 	gone.begin(2)
-	if !alone.noteBeats(2, nil) || gone.noteBeats(2, beats(1, 0)) || !gone.noteBeats(2, beats(1, goneBeats)) {
+	if !noteBeats(&alone, 2, nil) || noteBeats(&gone, 2, beats(1, 0)) || !noteBeats(&gone, 2, beats(1, goneBeats)) {
 		t.Error("it waits for nobody, or for an instance that is gone")
 	}
+}
+
+// noteBeats settles a timeline if all instances that live have recalled their calls on it, and reports whether they have.
+func noteBeats(l *lineage, timeline postgres.Timeline, peers map[uuid.UUID]peer) bool {
+	if !l.isRecalledByAll(timeline, peers) {
+		return false
+	}
+	l.settle(timeline)
+	return true
 }

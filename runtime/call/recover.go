@@ -228,7 +228,6 @@ func removeInstances(ctx context.Context, tx pgx.Tx, gone map[uuid.UUID]string) 
 const (
 	lostMessage      = "the process that sent the call stopped before the answer arrived; the call may have been executed"
 	forgottenMessage = "this process had sent the call before, but the database has lost the outcome; the call may have been executed"
-	restoredMessage  = "the database was restored; the call may have been executed since the backup"
 )
 
 // markUnknown ends open calls as unknown: those that claimants have claimed, except locked ones, or all if claimants is nil.
@@ -252,31 +251,6 @@ func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []u
 		}}
 	}
 	return moves, s.moveInTx(ctx, tx, moves...)
-}
-
-// abandonRestored marks every approved and executing call as unknown, because it may have been sent before the database was restored.
-func (s *Service) abandonRestored(ctx context.Context) error {
-	var lost []*move
-	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
-		open, err := readOpen(ctx, tx)
-		if err != nil {
-			return err
-		}
-		var ids []uuid.UUID
-		for _, c := range open {
-			if c.Status == Approved || c.ClaimedBy != nil {
-				ids = append(ids, c.ID)
-			}
-		}
-		lost, err = s.markUnknown(ctx, tx, ids, nil, restoredMessage)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("mark calls of a restored database unknown: %w", err)
-	}
-	s.Logger.Warn("the database was restored: approved and executing calls are unknown now", "calls", len(lost))
-	s.announceMoves(ctx, lost...)
-	return nil
 }
 
 // giveBack makes a gated call claimable again, and ends an auto-approved one as failed. A flight lasts from before the claim until the

@@ -83,9 +83,11 @@ type Config struct {
 	// Traces writes the spans of calls and waits. Nil: there are none.
 	Traces *telemetry.Tracer
 
-	// Restored marks approved and executing calls as unknown at the start, because a restored database may not know that
-	// they were sent.
+	// Restored marks calls that may have been sent as unknown at the start, because the database was restored. [Service.Start] finds that out
+	// by itself except for copies of the server's files that have no new timeline.
 	Restored bool
+	// StopWork stops what makes calls by itself, in the transaction that marks the calls of a restored database. Nil: there is nothing.
+	StopWork func(ctx context.Context, tx pgx.Tx) error
 
 	// AsyncOutcomes answers an auto-approved call before its outcome is on disk (synchronous_commit = off). After a crash of the database
 	// server, the calls of its last second may be unknown. Gated calls, and calls with an idempotency key, are not affected.
@@ -200,6 +202,9 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	}
 	s.lineage.begin(s.Timeline())
 	err = postgres.RetryFull(ctx, s.Logger, func() error { return s.writeHeartbeat(ctx) })
+	if err == nil && s.Timeline() <= firstTimeline { // else once no other instance may have lived through the promotion
+		err = s.checkMark(ctx, s.Timeline())
+	}
 	if err == nil && s.Restored {
 		err = s.abandonRestored(ctx)
 	}

@@ -135,6 +135,21 @@ func (s *Service) Stop(ctx context.Context, viewer Viewer, by audit.Actor, id uu
 	return s.cancelCalls(ctx, id)
 }
 
+// StopAll stops the runs of all conversations, because the database was restored: their next calls may have been made since the backup.
+// They continue with their next message. Calls that wait for a decision go on waiting.
+func (s *Service) StopAll(ctx context.Context, tx pgx.Tx) error {
+	stopped, err := postgres.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `UPDATE loops SET stopping = true
+		WHERE status IN ('due', 'queued', 'running', 'waiting') AND NOT stopping RETURNING conversation_id`)
+	if err != nil {
+		return fmt.Errorf("stop conversations: %w", err)
+	}
+	events := make([]audit.Event, len(stopped))
+	for i, id := range stopped {
+		events[i] = audit.Event{Actor: audit.System(), Action: audit.ConversationStopped, Subject: id}
+	}
+	return audit.Write(ctx, tx, events...)
+}
+
 // End ends a conversation and cancels undecided calls. Errors: ErrNotFound, ErrReadOnly, ErrEnded.
 func (s *Service) End(ctx context.Context, viewer Viewer, by audit.Actor, id uuid.UUID) error {
 	var agentID, principal uuid.UUID

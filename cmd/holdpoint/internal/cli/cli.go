@@ -29,8 +29,8 @@ type Env struct {
 	Stderr  io.Writer
 	Now     func() time.Time
 	Version string
-	// Terminal says that Stdin is a terminal.
-	Terminal bool
+	// Terminal says that Stdin is a terminal; StdoutTerminal and StderrTerminal say it of the others.
+	Terminal, StdoutTerminal, StderrTerminal bool
 	// Interrupts receives Ctrl-C. Nil: the signals of the process.
 	Interrupts <-chan os.Signal
 	// Reseal encrypts with the keyset's primary key the secrets that older keys encrypted, and returns the number of rows. Nil: migrate leaves them as they are.
@@ -135,7 +135,7 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 	flags.BoolVar(&e.json, "json", false, "print JSON, in the shapes of the API")
 	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, default ./holdpoint.yaml if it exists)`)
 	root.AddCommand(
-		newApplyCmd(e), newDiffCmd(e), newExportCmd(e), newSchemaCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
+		newApplyCmd(e), newDiffCmd(e), newExportCmd(e), newSchemaCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInviteCmd(e), newInvitationCmd(e),
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newHookCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e),
 		newInsightsCmd(e), newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e), newPoliciesCmd(e), newGrantsCmd(e), newPlansCmd(e), newChangesCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newTeamsCmd(e), newAwayCmd(e), newWebhooksCmd(e), newHoldsCmd(e),

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -24,6 +26,10 @@ type Edge struct {
 	MetricsAddr string
 	// MetricsTokenFile has the token for /metrics. Empty: none is needed.
 	MetricsTokenFile string
+	// TLSCert and TLSKey are the files of the certificate chain and its key. Empty: the server speaks plain HTTP.
+	TLSCert, TLSKey string
+	// DrainDelay is the time from SIGTERM until the server takes no more requests.
+	DrainDelay time.Duration
 
 	proxies clientaddr.Proxies
 }
@@ -34,6 +40,13 @@ const (
 	maxConnectionsPerAddress = "max-connections-per-address"
 	metricsAddr              = "metrics-addr"
 	metricsTokenFile         = "metrics-token-file" //nolint:gosec // G101: a flag
+	tlsCert                  = "tls-cert"
+	tlsKey                   = "tls-key"
+	drainDelay               = "drain-delay"
+
+	// DefaultDrainDelay is time for two health checks of a load balancer.
+	DefaultDrainDelay = 5 * time.Second
+	maxDrainDelay     = 10 * time.Minute
 )
 
 // Bind adds the flags to a command of the server.
@@ -46,6 +59,10 @@ func (e *Edge) Bind(cmd *cobra.Command) {
 		"connections from one address that is neither a trusted proxy nor this machine; more are refused")
 	flags.StringVar(&e.MetricsAddr, metricsAddr, "", "address of its own to serve /metrics on (default the main one, for this machine only)")
 	flags.StringVar(&e.MetricsTokenFile, metricsTokenFile, "", "file with the bearer token that /metrics requires, of at least 16 characters")
+	flags.StringVar(&e.TLSCert, tlsCert, "", "file with the TLS certificate and its chain, in PEM, read again when it changes (default plain HTTP)")
+	flags.StringVar(&e.TLSKey, tlsKey, "", "file with the key of the TLS certificate, in PEM")
+	flags.DurationVar(&e.DrainDelay, drainDelay, DefaultDrainDelay,
+		"how long /readyz answers 503 after SIGTERM before the server takes no more requests")
 }
 
 // Check refuses invalid settings.
@@ -59,7 +76,21 @@ func (e *Edge) Check() (err error) {
 	if e.MaxConnectionsPerAddress < 1 {
 		return misusef("--%s %d: must be at least 1", maxConnectionsPerAddress, e.MaxConnectionsPerAddress)
 	}
+	if (e.TLSCert == "") != (e.TLSKey == "") {
+		return misusef("--%s and --%s: must be given together", tlsCert, tlsKey)
+	}
+	if e.DrainDelay < 0 || e.DrainDelay > maxDrainDelay {
+		return misusef("--%s %s: must be between 0s and %s", drainDelay, e.DrainDelay, maxDrainDelay)
+	}
 	return nil
+}
+
+// Certificate opens the TLS certificate; nil if the server speaks plain HTTP.
+func (e *Edge) Certificate(log *slog.Logger, now func() time.Time) (*inbound.Certificate, error) {
+	if e.TLSCert == "" {
+		return nil, nil
+	}
+	return inbound.OpenCertificate(e.TLSCert, e.TLSKey, log, now)
 }
 
 // Proxies are the trusted proxies, once [Edge.Check] has read them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/migrations"
 )
 
 func newInvitationCmd(e *Env) *cobra.Command {
@@ -22,6 +26,70 @@ func newInvitationCmd(e *Env) *cobra.Command {
 			Example: "  holdpoint invitation revoke 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 			RunE:    e.deleteOne((*client.Client).RevokeInvitation, "Revoked."),
 		})
+}
+
+// newInviteCmd makes a link for the first person, without a server and without a credential but that of the database.
+func newInviteCmd(e *Env) *cobra.Command {
+	var d database
+	var first, separate bool
+	var publicURL string
+	cmd := &cobra.Command{
+		Use: "invite --first", Short: "Print a sign-in link for the first person",
+		Long: `Print a link that signs the first person in, as operator and reviewer. It works once, for 10 minutes.
+
+This needs the data directory, or DATABASE_URL, instead of a token. It is refused once anyone has signed in
+or has a token: people then invite others with "holdpoint invitation create".`,
+		Example: "  holdpoint invite --first --public-url https://gate.example.com",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !first {
+				return misusef(`give --first for the first person; invite others with "holdpoint invitation create"`)
+			}
+			if err := d.fillDefaults(e); err != nil {
+				return err
+			}
+			if publicURL == "" {
+				publicURL = e.url
+			}
+			return e.inviteFirst(cmd.Context(), d, publicURL, separate)
+		},
+	}
+	d.bindFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&first, "first", false, "for the first person")
+	flags.StringVar(&publicURL, "public-url", "", "where people reach the server (default --url)")
+	flags.BoolVar(&separate, "separate-roles", false, "make the person an operator only, as on a server with this setting")
+	notSettings(cmd, "first")
+	return ServerSettings(cmd)
+}
+
+func (e *Env) inviteFirst(ctx context.Context, d database, publicURL string, separate bool) (err error) {
+	db, err := postgres.Open(ctx, d.postgresConfig(e))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDatabase(ctx, db)) }()
+	if pending, err := postgres.Pending(ctx, db, migrations.FS); err != nil || pending > 0 {
+		return errors.Join(err, errors.New("the database is not set up: start holdpoint serve, or run holdpoint migrate, first"))
+	}
+	people, err := identity.New(identity.Config{Pool: db.Pool(), SeparateRoles: separate, Logger: slog.New(slog.DiscardHandler), Now: e.Now})
+	if err != nil {
+		return err
+	}
+	defer people.Close()
+	credential, err := people.CreateFirstLink(ctx)
+	if errors.Is(err, identity.ErrNotFirst) {
+		return errors.New(`someone has signed in or has a token already: an operator invites others with "holdpoint invitation create"`)
+	}
+	if err != nil {
+		return err
+	}
+	e.notef("The link signs you in once, within %s.", identity.FirstLinkTTL)
+	return write(e.Stdout, SignInURL(publicURL, credential)+"\n")
+}
+
+// SignInURL returns the link of a sign-in credential.
+func SignInURL(publicURL, credential string) string {
+	return strings.TrimSuffix(publicURL, "/") + "/sign-in?token=" + url.QueryEscape(credential)
 }
 
 func newInvitationCreateCmd(e *Env) *cobra.Command {
