@@ -49,7 +49,7 @@ func TestGateOnTheDesk(t *testing.T) {
 	arguments, err := call.CleanArguments([]byte(`{"command":"echo hi > file"}`))
 	check(t, err)
 	ticket, err := w.calls.Submit(t.Context(), call.Submission{
-		Agent: w.agent, PrincipalID: uuid.Nil, Entry: entry, Arguments: arguments, Gate: &call.GateRequest{Name: "r1", Directory: "/home/ann/app"},
+		Agent: w.agent, PrincipalID: uuid.Nil, Entry: entry, Arguments: arguments, Gate: &call.GateRequest{Name: "r1", GateBinding: call.GateBinding{Directory: "/home/ann/app"}},
 	})
 	check(t, err)
 	rita := w.signedIn("rita", identity.Reviewer)

@@ -22,13 +22,29 @@ import (
 // [tool.Gate]. It is submitted and decided like any other. Instead of being sent, it is released to one request of its caller, once
 // (release.go). It is then executing, and no instance has claimed it. Its caller reports the outcome.
 
-// GateRequest is what the caller of a gate-only call says about itself. Only Directory is part of the digest.
+// GateRequest is what the caller of a gate-only call says about itself. Its binding is part of the digest, the rest is not.
 type GateRequest struct {
 	// Name is unique for each execution that the caller intends, such as a random UUID. It is not the id that a model gave the call: models
 	// repeat ids, and a repeat of a released request is allowed again until the release expires. Empty: it has no name.
-	Name      string
-	Directory string // where the call is executed; empty: not known
+	Name string
+	GateBinding
 	GateOrigin
+}
+
+// GateBinding is what an approval of a gate-only call is bound to besides its arguments: claims of its caller, which nobody checked.
+type GateBinding struct {
+	Directory string    `json:"cwd"`             // where the call is executed; empty: not known
+	Paths     []string  `json:"paths,omitempty"` // the files and folders that the call names, with all links followed; nil: not known
+	File      *GateFile `json:"file,omitempty"`  // that the call would change; nil: none, or not known
+}
+
+// GateFile is a file as the caller of a gate-only call read it before it asked.
+type GateFile struct {
+	Path   string  `json:"path"`
+	Exists bool    `json:"exists"`
+	Size   int64   `json:"size"`             // in bytes
+	SHA256 string  `json:"sha256,omitempty"` // in hexadecimal; empty: not known
+	Text   *string `json:"text,omitempty"`   // the whole content; nil: it was not sent
 }
 
 // GateOrigin says where a gate-only call comes from.
@@ -39,26 +55,30 @@ type GateOrigin struct {
 	Version  string `json:"version,omitempty"`  // of the host
 }
 
-// gateBinding is the stored request of a gate-only call.
-type gateBinding struct {
-	Directory string `json:"cwd"`
-}
+// claimsMore reports whether the binding has more than a directory.
+func (b *GateBinding) claimsMore() bool { return len(b.Paths) > 0 || b.File != nil }
 
-// encodeBinding returns what a gate-only call is bound to besides its arguments. Nil: nothing.
-func (g *GateRequest) encodeBinding() (json.RawMessage, error) {
-	if g.Directory == "" {
+// encodeBinding returns the stored request of a gate-only call. Nil: it is bound to nothing besides its arguments.
+func (b *GateBinding) encodeBinding() (json.RawMessage, error) {
+	if b.Directory == "" && !b.claimsMore() {
 		return nil, nil
 	}
-	return json.Marshal(gateBinding{g.Directory})
+	return json.Marshal(b)
 }
 
-// Directory returns where the caller executes a gate-only call. Empty: not known, or deleted.
-func (c *Call) Directory() string {
-	var b gateBinding
-	if !c.GateOnly || c.request == nil || json.Unmarshal(c.request, &b) != nil {
-		return ""
+// Binding returns the claims that a gate-only call is bound to. It is empty if there are none, or if they were deleted.
+func (c *Call) Binding() GateBinding {
+	if !c.GateOnly {
+		return GateBinding{}
 	}
-	return b.Directory
+	return readBinding(c.request)
+}
+
+func readBinding(request json.RawMessage) (b GateBinding) {
+	if request == nil || json.Unmarshal(request, &b) != nil {
+		return GateBinding{}
+	}
+	return b
 }
 
 // GateOrigin returns where a gate-only call comes from, as its caller says.

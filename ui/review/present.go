@@ -259,7 +259,7 @@ func listGateFacts(c *call.Call) []view.Fact {
 		name  text.Message
 		value string
 	}{
-		{text.GateFactDirectory(), c.Directory()},
+		{text.GateFactDirectory(), c.Binding().Directory},
 		{text.GateFactSession(), origin.Session},
 		{text.GateFactSubagent(), origin.Subagent},
 		{text.GateFactVersion(), origin.Version},
