@@ -131,6 +131,8 @@ var (
 	harmlessRedirections = newWords("2>/dev/null 2>&1")
 	printedLines         = regexp.MustCompile(`^(?:\d+|\$)(?:,(?:\d+|\$))?p(?:;(?:\d+|\$)(?:,(?:\d+|\$))?p)*$`)
 
+	ancestor = regexp.MustCompile(`(?:[~^]\d*)+$`) // of a revision
+
 	readers = map[string]reader{
 		"cat":  {flags: "nAbestvET"},
 		"head": {flags: "qv0123456789", valued: "nc", long: "--lines= --bytes="},
@@ -208,11 +210,14 @@ func listFiles(words []string) (files []string, ok bool) {
 		return nil, false
 	}
 	for _, operand := range operands {
-		if revision, file, found := strings.Cut(operand, ":"); found && strings.HasPrefix(name, "git ") {
-			files = append(files, revision, file)
+		if !strings.HasPrefix(name, "git ") {
+			files = append(files, operand)
 			continue
 		}
-		files = append(files, operand)
+		revision, file, found := strings.Cut(operand, ":")
+		if files = append(files, ancestor.ReplaceAllString(revision, "")); found {
+			files = append(files, file)
+		}
 	}
 	if len(operands) == 0 && r.folder {
 		files = append(files, ".")
