@@ -50,7 +50,7 @@ func TestGateOnTheDesk(t *testing.T) {
 	check(t, err)
 	ticket, err := w.calls.Submit(t.Context(), call.Submission{
 		Agent: w.agent, PrincipalID: uuid.Nil, Entry: entry, Arguments: arguments, Gate: &call.GateRequest{
-			Name: "r1", Directory: "/home/ann/app", GateOrigin: call.GateOrigin{Subject: &call.GateSubject{ID: "Rob@example.com"}},
+			Name: "r1", GateBinding: call.GateBinding{Directory: "/home/ann/app"}, GateOrigin: call.GateOrigin{Subject: &call.GateSubject{ID: "Rob@example.com"}},
 		},
 	})
 	check(t, err)

@@ -142,6 +142,8 @@ func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 			return principalShape
 		case "claimed":
 			return claimedShape
+		case "context":
+			return contextShape
 		}
 	case ast.SelectKind:
 		operand := s.shapeOf(e.AsSelect().Operand(), in)
@@ -166,7 +168,7 @@ func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 // variables are the names that every condition may use.
 //
 //nolint:gochecknoglobals // a table
-var variables = []string{"args", "agent", "skill", "tool", "principal", "claimed", "now"}
+var variables = []string{"args", "agent", "skill", "tool", "principal", "claimed", "context", "now"}
 
 // readsCall reports whether an expression reads anything about the call, or asks about earlier ones.
 func (s *Schema) readsCall(e ast.Expr, in *scope) bool {

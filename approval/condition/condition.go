@@ -24,6 +24,7 @@ const (
 	MaxSource = 4096 // bytes
 	MaxCost   = 1_000_000
 	MaxTime   = 50 * time.Millisecond // of the loops of one evaluation
+	MaxPaths  = 64                    // elements of context.paths
 )
 
 // interruptEvery is the number of iterations of a loop between two looks at the clock.
@@ -82,6 +83,7 @@ func ReadSchema(schema json.RawMessage) (*Schema, error) {
 	}
 	addShape(reader.objects, principalShape)
 	addShape(reader.objects, claimedShape)
+	addShape(reader.objects, contextShape)
 	base, err := baseEnv()
 	if err != nil {
 		return nil, err
@@ -107,6 +109,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable("tool", cel.StringType),
 		cel.Variable("principal", principalShape.celType()),
 		cel.Variable("claimed", claimedShape.celType()),
+		cel.Variable("context", contextShape.celType()),
 		cel.Variable("now", cel.TimestampType),
 		cel.EnableIdentifierEscapeSyntax(),
 		cel.EnableErrorOnBadPresenceTest(true),

@@ -79,6 +79,8 @@ func TestProblems(t *testing.T) {
 		{`"ä" == args.mem`, `1:13: args has no field mem: did you mean memo?`},
 		{`args.nothing.x == 1`, `1:14: args.nothing has no fields`},
 		{`principal.mail == "a"`, `1:11: principal has no field mail: did you mean email?`},
+		{`context.pwd == ""`, `1:9: context has no field pwd: did you mean cwd?`},
+		{`context.cwd == 1`, `1:13: cannot compare a string with an integer`},
 		{`claimed.readonly`, `1:9: claimed has no field readonly: did you mean read_only?`},
 		{`amount > 1.0`, `1:1: unknown name amount: did you mean args.amount?`},
 		{`agnet == "a"`, `1:1: unknown name agnet: did you mean agent?`},
@@ -146,7 +148,7 @@ func TestProblems(t *testing.T) {
 		{`args.count <> 3`, `1:13: unexpected >: write != for not equal`},
 		{`args.in == 3`, `1:6: unexpected .in: write the name in backticks`},
 		{`args.count > 9223372036854775808`, `1:14: the number is too large`},
-		{`args.tags.exists(t)`, "1:11: exists must be called as list.exists(item, condition)\n1:18: unknown name t: it must be one of agent, args, claimed, now, principal, skill, tool"},
+		{`args.tags.exists(t)`, "1:11: exists must be called as list.exists(item, condition)\n1:18: unknown name t: it must be one of agent, args, claimed, context, now, principal, skill, tool"},
 		{`args{}`, `1:5: a condition cannot make objects`},
 		{`args.tags.all(args, args == "urgent")`, `1:11: the name args is taken: choose another name for the items`},
 		// Size and cost.
@@ -292,6 +294,7 @@ func TestPrincipalAndClaims(t *testing.T) {
 	ada := withArguments(`{}`)
 	ada.Principal = &condition.Principal{ID: "7", Email: "ada@example.com", Groups: []string{"finance"}}
 	ada.Claimed = condition.Hints{ReadOnly: &isTrue, Destructive: &isFalse}
+	ada.Context = condition.Context{Cwd: "/src/app", Paths: []string{"/src/app/a", "/etc/passwd"}}
 	for _, c := range []struct {
 		source string
 		in     *condition.Input
@@ -310,6 +313,11 @@ func TestPrincipalAndClaims(t *testing.T) {
 		{source: `claimed.read_only && !claimed.destructive`, in: ada, want: "true"},
 		{source: `!claimed.destructive`, in: nobody, want: "no such key: destructive"},
 		{source: `has(claimed.open_world)`, in: ada, want: "false"},
+		{source: `within(context.cwd, "/src")`, in: ada, want: "true"},
+		{source: `context.paths.all(p, within(p, "/src"))`, in: ada, want: "false"},
+		{source: `context.paths.exists(p, within(p, "/src"))`, in: ada, want: "true"},
+		{source: `context.paths.all(p, within(p, "/src"))`, in: nobody, want: "no such key: paths"},
+		{source: `has(context.cwd) || has(context.paths)`, in: nobody, want: "false"},
 	} {
 		if got := match(t, schema, c.source, c.in); got != c.want {
 			t.Errorf("%s: %s, want %s", c.source, got, c.want)

@@ -17,6 +17,7 @@ const (
 	usualText   = 10_000
 	usualList   = 1000
 	usualItem   = 100 // of a text or a list in a list
+	usualFiles  = 20  // of a command
 	longestName = 300
 )
 
@@ -62,10 +63,11 @@ func (e estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 		return nil
 	}
 	size := cost.RangedSizeEstimate(0, longestName)
-	if path[0] != "args" {
+	root := map[string]*shape{"args": e.root, "context": contextShape}[path[0]]
+	if root == nil {
 		return &size
 	}
-	at, text, list, item := e.root, uint64(usualText), uint64(usualList), uint64(usualItem)
+	at, text, list, item := root, uint64(usualText), uint64(usualList), uint64(usualItem)
 	if e.largest {
 		text, list, item = largestText, largestList, largestText
 	}

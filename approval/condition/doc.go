@@ -12,6 +12,8 @@
 //	tool        the name of the tool
 //	principal   the person or service behind the call: id, email, name, groups; null if there is none
 //	claimed     what the tool's server claims: read_only, destructive, idempotent, open_world
+//	context     what the caller of a gate-only call claims: cwd, the folder in which it runs; paths, the files and folders that the call names,
+//	            with all links followed. Missing unless it says so
 //	now         the time, by the database's clock
 //
 // It never reads results or text of a model. What a server claims is not to be trusted: a rule that allows calls should not depend on it.
@@ -87,15 +89,21 @@
 //   - domain(text) is the domain of one e-mail address or the host of a URL, in lower case; internationalized names in their ASCII form, numeric hosts as
 //     an IP address. It fails for everything else, and for texts that programs read differently. The domain is the whole one: mail.example.com is
 //     not example.com. In an allow rule the error means that the call is not allowed by it; in a deny or park rule, that the call parks.
+//
 //   - within(path, folder) tells whether a path lies below a folder, after "." and ".." are resolved in the text. It fails for paths that
 //     servers read differently: backslashes, percent-encoding, control characters, ~, URLs, two slashes at the beginning, names that end with a
 //     space or a dot, characters that become dots or slashes, and one absolute with one relative path. It does not know links, and it regards case. In an allow rule, write within(…) for the folder that
 //     is allowed; an error allows nothing. A deny rule for a folder, within(args.path, "/etc"), parks the paths that it cannot read. So does a
 //     deny rule for everything outside, !within(args.path, "/srv/agent").
+//
 //   - writesSQL(text) is false only if all statements are sure to only read, in PostgreSQL, MySQL, SQLite and SQL Server. It never fails. Text
 //     that is no SQL, comments, functions that it does not know, and everything that these databases read differently count as writing. So
 //     !writesSQL(args.sql) is safe in an allow rule, and writesSQL(args.sql) in a deny or park rule. It cannot see what views,
 //     operators and functions of the known names do if the database redefines them.
+//
+//   - filesRead(command) lists the files, folders and patterns of names that a shell command reads, as it writes them. It is empty unless the command
+//     certainly only reads: a few programs with a few options, words and quotes, joined by |, &&, || and ;. It never fails. In an
+//     allow rule, write size(filesRead(args.command)) > 0 beside a condition for each of them.
 //
 // # Limits
 //

@@ -26,7 +26,7 @@ func (s *Schema) Fields() []Field { return listFields(nil, s.root) }
 // CommonFields returns the values that conditions can read about the calls of every tool, besides their arguments.
 func CommonFields() []Field {
 	fields := []Field{{Path: "agent", Type: "string"}, {Path: "skill", Type: "string"}, {Path: "tool", Type: "string"}, {Path: "now", Type: "timestamp"}}
-	return listFields(listFields(fields, principalShape), claimedShape)
+	return listFields(listFields(listFields(fields, principalShape), claimedShape), contextShape)
 }
 
 func listFields(fields []Field, s *shape) []Field {

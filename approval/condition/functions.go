@@ -38,6 +38,7 @@ var functionUsage = map[string]string{
 	"domain":          `domain(text)`,
 	"within":          `within(path, folder)`,
 	"writesSQL":       `writesSQL(text)`,
+	"filesRead":       `filesRead(command)`,
 	"spent":           `spent("field", "1h")`,
 	"calls":           `calls("1h")`,
 	"distinct":        `distinct("field", "1h")`,
@@ -123,6 +124,9 @@ func declareTextFunctions() []cel.EnvOption {
 		cel.Function("writesSQL", cel.Overload("writes_sql_string", text, cel.BoolType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 			return types.Bool(!typed.ReadsOnly(stringOf(text)))
 		}))),
+		cel.Function("filesRead", cel.Overload("files_read_string", text, cel.ListType(cel.StringType), cel.UnaryBinding(func(text ref.Val) ref.Val {
+			return types.NewStringList(types.DefaultTypeAdapter, typed.FilesRead(stringOf(text)))
+		}))),
 		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", text, cel.StringType, cel.UnaryBinding(lowerText))),
 		cel.Function("trim", cel.MemberOverload("string_trim", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
 			return types.String(strings.TrimSpace(stringOf(text)))
@@ -136,6 +140,8 @@ func declareTextFunctions() []cel.EnvOption {
 			cost.Overload("domain_string", cost.EvalCost(cost.Sum(cost.Const(10), cost.StringScan(cost.Arg(0)))), cost.ResultSize(cost.AtMost(cost.Const(longestHost)))),
 			cost.Overload("within_string_string", cost.EvalCost(cost.Sum(cost.Const(5), cost.StringScan(cost.Arg(0)), cost.StringScan(cost.Arg(1))))),
 			cost.Overload("writes_sql_string", cost.EvalCost(cost.Sum(cost.Const(5), cost.Arg(0)))),
+			cost.Overload("files_read_string", cost.EvalCost(cost.Sum(cost.Const(cost.ListCreateBaseCost), cost.Arg(0))),
+				cost.ResultSize(cost.List(cost.Const(usualFiles), cost.Const(usualItem)))),
 			cost.MemberOverload("string_lower_ascii", cost.EvalCost(cost.Sum(cost.Const(1), cost.StringScan(cost.Target()))), cost.ResultSize(cost.Target())),
 			cost.MemberOverload("string_trim", cost.EvalCost(cost.Sum(cost.Const(1), cost.StringScan(cost.Target()))), cost.ResultSize(cost.Target())),
 			cost.MemberOverload("string_split_string", cost.EvalCost(cost.Sum(cost.Const(cost.ListCreateBaseCost), cost.Target())),

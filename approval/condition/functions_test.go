@@ -133,6 +133,22 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+func TestFilesRead(t *testing.T) {
+	t.Parallel()
+	schema := readSchema(t, textSchema)
+	const condition = `size(filesRead(args.text)) > 0 && filesRead(args.text).all(f, !f.startsWith("/"))`
+	for text, want := range map[string]string{
+		"cat a.go | head -5": "true",
+		"cat /etc/passwd":    "false",
+		"cat a; rm b":        "false",
+		"":                   "false",
+	} {
+		if got := match(t, schema, condition, withText(text)); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestWritesSQL(t *testing.T) {
 	t.Parallel()
 	schema := readSchema(t, textSchema)

@@ -16,6 +16,7 @@ type Input struct {
 	Agent, Skill, Tool string
 	Principal          *Principal // nil: none
 	Claimed            Hints
+	Context            Context
 	Now                time.Time // by the database's clock
 }
 
@@ -23,6 +24,14 @@ type Input struct {
 type Principal struct {
 	ID, Email, Name string
 	Groups          []string
+}
+
+// Context is what the caller of a gate-only call says about itself. Empty values are missing.
+type Context struct {
+	// Cwd is the folder in which the caller runs.
+	Cwd string
+	// Paths are the files and folders that the call names, as the caller found them after it followed all links.
+	Paths []string
 }
 
 // Hints are what the tool's server claims about the tool. Nil: it claims nothing.
@@ -35,6 +44,7 @@ type Activation struct {
 	arguments          *node
 	agent, skill, tool ref.Val
 	principal, claimed any
+	context            any
 	now                ref.Val
 }
 
@@ -53,11 +63,7 @@ func NewActivation(in *Input) *Activation {
 		n.addText("id", p.ID)
 		n.addText("email", p.Email)
 		n.addText("name", p.Name)
-		groups := &node{kind: '['}
-		for _, group := range p.Groups {
-			groups.children = append(groups.children, newText(group))
-		}
-		n.addMember("groups", groups)
+		n.addMember("groups", newTexts(p.Groups))
 		a.principal = principalShape.convertNested(n)
 	}
 	n := &node{kind: '{'}
@@ -66,7 +72,21 @@ func NewActivation(in *Input) *Activation {
 	n.addHint("idempotent", in.Claimed.Idempotent)
 	n.addHint("open_world", in.Claimed.OpenWorld)
 	a.claimed = claimedShape.convertNested(n)
+	n = &node{kind: '{'}
+	n.addText("cwd", in.Context.Cwd)
+	if len(in.Context.Paths) > 0 {
+		n.addMember("paths", newTexts(in.Context.Paths))
+	}
+	a.context = contextShape.convertNested(n)
 	return a
+}
+
+func newTexts(texts []string) *node {
+	n := &node{kind: '['}
+	for _, text := range texts {
+		n.children = append(n.children, newText(text))
+	}
+	return n
 }
 
 func newText(text string) *node { return &node{kind: '"', scalar: types.String(text)} }
@@ -106,6 +126,10 @@ var (
 		"destructive": {kind: booleanKind},
 		"idempotent":  {kind: booleanKind},
 		"open_world":  {kind: booleanKind},
+	})
+	contextShape = newObjectShape("context", map[string]*shape{
+		"cwd":   {kind: stringKind},
+		"paths": {kind: listKind, elem: &shape{kind: stringKind, path: "context.paths[]"}, maxSize: MaxPaths},
 	})
 )
 
@@ -155,6 +179,8 @@ func (a *Activation) find(name string, root *shape) (any, bool) {
 		return a.principal, true
 	case "claimed":
 		return a.claimed, true
+	case "context":
+		return a.context, true
 	case "now":
 		return a.now, true
 	}

@@ -38,6 +38,7 @@ const (
 	FormNow      Form = "now"
 	FormWho      Form = "principal" // Value is the name of a field; empty: the person
 	FormClaimed  Form = "claimed"   // Value is the name of a hint
+	FormContext  Form = "context"   // Value is the name of a field; empty: all of them
 	FormItem     Form = "item"      // Value is the variable of a loop, with the path to a field
 	FormText     Form = "text"      // Value is the text
 	FormNumber   Form = "number"    // Value is the number, in decimal
@@ -320,7 +321,7 @@ func (d *describer) describePath(e ast.Expr) Phrase {
 		return Phrase{Form: FormArgs}
 	case root == "args":
 		return Phrase{Form: FormArgument, Value: path}
-	case root == "principal", root == "claimed":
+	case root == "principal", root == "claimed", root == "context":
 		return Phrase{Form: Form(root), Value: path}
 	case path == "" && slices.Contains(variables, root):
 		return Phrase{Form: Form(root)}

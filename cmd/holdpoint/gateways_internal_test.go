@@ -187,8 +187,8 @@ func TestEnvoyPassesAnApprovedCallOnce(t *testing.T) {
 	id := w.newestParked()
 	c, err := w.s.runtime.Calls.Get(t.Context(), call.Viewer{}, id)
 	check(t, err)
-	if !strings.HasPrefix(c.Directory(), "https://mcp.example.com/mcp?sha256=") || strings.Contains(c.Directory(), "tenant") {
-		t.Errorf("the address is %s", c.Directory())
+	if !strings.HasPrefix(c.Binding().Directory, "https://mcp.example.com/mcp?sha256=") || strings.Contains(c.Binding().Directory, "tenant") {
+		t.Errorf("the address is %s", c.Binding().Directory)
 	}
 	w.moveClock("20 minutes")
 	w.decide(id, true)

@@ -24,10 +24,22 @@ type GateRequest struct {
 type GateContext struct {
 	Host      string `json:"host,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
-	Cwd       string `json:"cwd,omitempty"` // the approval is bound to it
-	Subagent  string `json:"subagent,omitempty"`
-	Version   string `json:"version,omitempty"` // of the host
-	Guard     string `json:"guard,omitempty"`   // the id of the guard that asks
+	// The approval is bound to Cwd, Paths and File.
+	Cwd      string    `json:"cwd,omitempty"`
+	Paths    []string  `json:"paths,omitempty"` // the files and folders that the call names, with all links followed
+	File     *GateFile `json:"file,omitempty"`  // that the call would change
+	Subagent string    `json:"subagent,omitempty"`
+	Version  string    `json:"version,omitempty"` // of the host
+	Guard    string    `json:"guard,omitempty"`   // the id of the guard that asks
+}
+
+// GateFile is a file before a call changes it.
+type GateFile struct {
+	Path   string  `json:"path"`
+	Exists bool    `json:"exists"`
+	Size   int64   `json:"size"`
+	SHA256 string  `json:"sha256,omitempty"` // in hexadecimal
+	Text   *string `json:"text,omitempty"`   // the whole content; nil: it is not sent
 }
 
 // MaxGateWait is the longest wait of one request, in seconds.

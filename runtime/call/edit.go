@@ -55,7 +55,7 @@ type edit struct {
 // CheckEdit validates a reviewer's arguments for a parked call, and returns them as they would be sent.
 // Errors: ErrNotFound, *[EditError].
 func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (json.RawMessage, error) {
-	if c.GateOnly && !c.binding().TakesEdits {
+	if c.GateOnly && !c.Binding().TakesEdits {
 		return nil, &EditError{Problems: []tool.Problem{{Message: "must stay as they are: Holdpoint does not execute this call, and its caller takes no other arguments"}}}
 	}
 	clean, err := CleanArguments(arguments)

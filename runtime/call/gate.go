@@ -22,15 +22,32 @@ import (
 // [tool.Gate]. It is submitted and decided like any other. Instead of being sent, it is released to one request of its caller, once
 // (release.go). It is then executing, and no instance has claimed it. Its caller reports the outcome.
 
-// GateRequest is what the caller of a gate-only call says about itself. Directory, Subject and TakesEdits are part of the digest.
+// GateRequest is what the caller of a gate-only call says about itself. Its binding and its subject are part of the digest, the rest is not.
 type GateRequest struct {
 	// Name is unique for each execution that the caller intends, such as a random UUID. It is not the id that a model gave the call: models
 	// repeat ids, and a repeat of a released request is allowed again until the release expires. Empty: it has no name.
-	Name      string
-	Directory string // where the call is executed: a folder, or the address that a gateway calls; empty: not known
-	// TakesEdits means that the caller executes the arguments of [Passage.Edited] instead of its own.
-	TakesEdits bool
+	Name string
+	GateBinding
 	GateOrigin
+}
+
+// GateBinding is what an approval of a gate-only call is bound to besides its arguments: claims of its caller, which nobody checked.
+type GateBinding struct {
+	Directory string    `json:"cwd"`             // where the call is executed: a folder, or the address that a gateway calls; empty: not known
+	Paths     []string  `json:"paths,omitempty"` // the files and folders that the call names, with all links followed; nil: not known
+	File      *GateFile `json:"file,omitempty"`  // that the call would change; nil: none, or not known
+
+	// TakesEdits means that the caller executes the arguments of [Passage.Edited] instead of its own.
+	TakesEdits bool `json:"takes_edits,omitempty"`
+}
+
+// GateFile is a file as the caller of a gate-only call read it before it asked.
+type GateFile struct {
+	Path   string  `json:"path"`
+	Exists bool    `json:"exists"`
+	Size   int64   `json:"size"`             // in bytes
+	SHA256 string  `json:"sha256,omitempty"` // in hexadecimal; empty: not known
+	Text   *string `json:"text,omitempty"`   // the whole content; nil: it was not sent
 }
 
 // GateOrigin says where a gate-only call comes from.
@@ -52,44 +69,39 @@ type GateSubject struct {
 	Email string `json:"email,omitempty"`
 }
 
-// gateBinding is the stored request of a gate-only call.
-type gateBinding struct {
-	Directory  string       `json:"cwd"`
-	Subject    *GateSubject `json:"subject,omitempty"`
-	TakesEdits bool         `json:"takes_edits,omitempty"`
+// storedBinding is the stored request of a gate-only call.
+type storedBinding struct {
+	GateBinding
+	Subject *GateSubject `json:"subject,omitempty"`
 }
 
-// encodeBinding returns what a gate-only call is bound to besides its arguments. Nil: nothing.
+// bindsMore reports whether the request is bound to more than its directory.
+func (g *GateRequest) bindsMore() bool {
+	return len(g.Paths) > 0 || g.File != nil || g.TakesEdits || g.Subject != nil
+}
+
+// encodeBinding returns the stored request of a gate-only call. Nil: it is bound to nothing besides its arguments.
 func (g *GateRequest) encodeBinding() (json.RawMessage, error) {
-	b := gateBinding{g.Directory, g.Subject, g.TakesEdits}
-	if b == (gateBinding{}) {
+	if g.Directory == "" && !g.bindsMore() {
 		return nil, nil
 	}
-	return json.Marshal(b)
+	return json.Marshal(storedBinding{g.GateBinding, g.Subject})
 }
 
-// attachParts returns what two submissions have in common besides their arguments, if they are about the same call: what it is bound to.
-func (g *GateRequest) attachParts() [][]byte {
-	parts := [][]byte{[]byte(g.Directory)}
-	if s := g.Subject; s != nil {
-		parts = append(parts, []byte("subject"), []byte(s.Type), []byte(s.ID), []byte(s.Email))
+// Binding returns the claims that a gate-only call is bound to. It is empty if there are none, or if they were deleted.
+func (c *Call) Binding() GateBinding {
+	if !c.GateOnly {
+		return GateBinding{}
 	}
-	if g.TakesEdits {
-		parts = append(parts, []byte("edits"))
-	}
-	return parts
+	return readBinding(c.request)
 }
 
-// binding returns what a gate-only call is bound to. It is empty if the content was deleted.
-func (c *Call) binding() (b gateBinding) {
-	if !c.GateOnly || c.request == nil || json.Unmarshal(c.request, &b) != nil {
-		return gateBinding{}
+func readBinding(request json.RawMessage) (b GateBinding) {
+	if request == nil || json.Unmarshal(request, &b) != nil {
+		return GateBinding{}
 	}
 	return b
 }
-
-// Directory returns where the caller executes a gate-only call. Empty: not known, or deleted.
-func (c *Call) Directory() string { return c.binding().Directory }
 
 // GateOrigin returns where a gate-only call comes from, as its caller says.
 func (c *Call) GateOrigin() GateOrigin {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +58,7 @@ func (w *gateWorld) newAsk(toolName, arguments, name string) call.Submission {
 	clean, err := call.CleanArguments([]byte(arguments))
 	check(w.t, err)
 	return call.Submission{Agent: w.agent, Entry: entry, Arguments: clean, Gate: &call.GateRequest{
-		Name: name, Directory: "/work", GateOrigin: call.GateOrigin{Session: "s1", Subagent: "tester", Version: "2.1"},
+		Name: name, GateBinding: call.GateBinding{Directory: "/work"}, GateOrigin: call.GateOrigin{Session: "s1", Subagent: "tester", Version: "2.1"},
 	}}
 }
 
@@ -105,6 +106,38 @@ func (w *gateWorld) want(p call.Passage, want string) {
 
 const echoHi = `{"command":"echo hi > file"}`
 
+// TestGateBinding: an approval counts for the paths and the file that the caller claims. Another claim is another call.
+func TestGateBinding(t *testing.T) {
+	t.Parallel()
+	w := newGateWorld(t, nil)
+	text := "old"
+	ask := w.newAsk("Edit", `{"file_path":"/work/a","old_string":"o","new_string":"n"}`, "")
+	ask.Gate.Paths = []string{"/work/a"}
+	ask.Gate.File = &call.GateFile{Path: "/work/a", Exists: true, Size: 3, Text: &text}
+	submit := func() uuid.UUID {
+		p, err := w.calls.Gate(t.Context(), w.ended(), ask)
+		check(t, err)
+		w.want(p, "pending")
+		return p.ID
+	}
+	first := submit()
+	if again := submit(); again != first {
+		t.Errorf("the repeat is call %s, not %s", again, first)
+	}
+	c := w.get(first)
+	if b := c.Binding(); b.Directory != "/work" || !slices.Equal(b.Paths, ask.Gate.Paths) || b.File == nil || *b.File.Text != "old" {
+		t.Errorf("stored: %+v", b)
+	}
+	changed := "new"
+	ask.Gate.File = &call.GateFile{Path: "/work/a", Exists: true, Size: 3, Text: &changed}
+	second := submit()
+	ask.Gate.Paths = []string{"/etc/a"}
+	third := submit()
+	if first == second || second == third {
+		t.Errorf("other claims attached: %s, %s, %s", first, second, third)
+	}
+}
+
 // TestGateReleasesOnce: an approved call passes once, to one request, which gets the same answer again until it reports the outcome.
 func TestGateReleasesOnce(t *testing.T) {
 	t.Parallel()
@@ -119,7 +152,7 @@ func TestGateReleasesOnce(t *testing.T) {
 		t.Fatalf("the repeat is call %s, not %s", second.ID, first.ID)
 	}
 	c := w.get(first.ID)
-	if !c.GateOnly || c.Host != "claude-code" || c.Directory() != "/work" || c.GateOrigin().Session != "s1" || !c.Gated || c.Status != call.Parked {
+	if !c.GateOnly || c.Host != "claude-code" || c.Binding().Directory != "/work" || c.GateOrigin().Session != "s1" || !c.Gated || c.Status != call.Parked {
 		t.Errorf("the call: %+v", c)
 	}
 	check(t, w.decide(first.ID, true))

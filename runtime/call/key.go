@@ -44,7 +44,11 @@ func attachKey(sub *Submission) []byte {
 		return hashParts(append(c.attachScope(), []byte("key"), []byte(sub.IdempotencyKey))...)
 	}
 	if sub.Gate != nil {
-		return hashParts(append(append(c.attachScope(), c.Arguments), sub.Gate.attachParts()...)...)
+		parts := append(c.attachScope(), c.Arguments, []byte(sub.Gate.Directory))
+		if binding, err := sub.Gate.encodeBinding(); err == nil && sub.Gate.bindsMore() { // texts and numbers: it cannot fail
+			parts = append(parts, binding)
+		}
+		return hashParts(parts...)
 	}
 	return callKey(c)
 }

@@ -69,6 +69,7 @@ type replayedCall struct {
 	tool                 string
 	pin                  tool.Pin
 	arguments            json.RawMessage
+	claims               GateBinding // of a gate-only call
 	gated, granted       bool
 	status               Status
 	code                 string
@@ -266,13 +267,14 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 	var bound batchBound
 	err = r.Reader.InTx(ctx, func(tx pgx.Tx) (err error) {
 		bound, err = postgres.CollectOne(ctx, tx, pgx.RowToStructByPos[batchBound], `SELECT min(id::text) FILTER (WHERE newer < $3)::uuid, count(*) FILTER (WHERE newer < $3), count(*)
-			FROM (SELECT id, coalesce(sum(octet_length(coalesce(submitted, arguments))) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS newer
+			FROM (SELECT id, coalesce(sum(octet_length(coalesce(submitted, arguments)) + coalesce(octet_length(request), 0)) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS newer
 				FROM calls WHERE id < $1 ORDER BY id DESC LIMIT $2) AS newest`, before, replayBatch, replayBytes)
 		if err != nil || bound.Oldest == nil {
 			return err
 		}
 		calls, err = postgres.Collect(ctx, tx, scanReplayed, `SELECT id, agent_id, skill_id, principal_id, conversation_id, tool, pin, coalesce(submitted, arguments), gated, status,
-				coalesce(code, ''), created_at, rules, grant_id IS NOT NULL
+				coalesce(code, ''), created_at, rules, grant_id IS NOT NULL,
+				CASE WHEN gate_host IS NOT NULL THEN request END
 			FROM calls WHERE id < $1 AND id >= $2 AND skill_id = ANY($3) AND content_deleted_at IS NULL AND status NOT IN ('needs_connection', 'invalid')
 			ORDER BY id DESC`, before, *bound.Oldest, r.covered)
 		return err
@@ -285,9 +287,10 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 
 func scanReplayed(row pgx.CollectableRow) (c replayedCall, err error) {
 	var principal, conversation *uuid.UUID
-	var pin []byte
+	var pin, request []byte
 	err = row.Scan(&c.id, &c.agentID, &c.skillID, &principal, &conversation, &c.tool, &pin, (*[]byte)(&c.arguments), &c.gated, &c.status, &c.code, &c.createdAt, &c.rules,
-		&c.granted)
+		&c.granted, &request)
+	c.claims = readBinding(request)
 	copy(c.pin[:], pin)
 	c.principalID, c.conversationID = postgres.OrNil(principal), postgres.OrNil(conversation)
 	return c, err
@@ -316,7 +319,7 @@ func (r *replayer) judgeBatch(ctx context.Context, calls []replayedCall) error {
 		}
 		r.found.Judged++
 		r.found.Since = &c.createdAt
-		in := newInput(subject, c.arguments, definition)
+		in := newInput(subject, c.arguments, c.claims, definition)
 		in.Now = c.createdAt
 		if p, exists := r.people[c.principalID]; exists {
 			in.Principal = newPrincipal(&p)

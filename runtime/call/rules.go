@@ -51,7 +51,7 @@ func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, defi
 	if prepared.IsEmpty() {
 		return nil, nil, nil
 	}
-	in := newInput(subject, c.Arguments, definition)
+	in := newInput(subject, c.Arguments, c.Binding(), definition)
 	if prepared.ReadsCircumstances() {
 		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {
 			return nil, nil, err
@@ -66,10 +66,10 @@ func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, defi
 }
 
 // newInput returns what conditions read of a call, without its circumstances.
-func newInput(of rule.Subject, arguments json.RawMessage, definition tool.Definition) *condition.Input {
+func newInput(of rule.Subject, arguments json.RawMessage, claims GateBinding, definition tool.Definition) *condition.Input {
 	hints := definition.Hints()
 	return &condition.Input{
-		Arguments: arguments, Agent: of.Agent, Skill: of.Skill, Tool: of.Tool,
+		Arguments: arguments, Agent: of.Agent, Skill: of.Skill, Tool: of.Tool, Context: condition.Context{Cwd: claims.Directory, Paths: claims.Paths},
 		Claimed: condition.Hints{
 			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint,
 		},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -163,18 +165,23 @@ type gateAsk struct {
 	RequestID string         `json:"request_id"`
 	Wait      int            `json:"wait"`
 	Context   struct {
-		Host      string `json:"host"`
-		SessionID string `json:"session_id"`
-		Cwd       string `json:"cwd"`
-		Subagent  string `json:"subagent"`
-		Version   string `json:"version"`
-		Guard     string `json:"guard"`
+		Host      string         `json:"host"`
+		SessionID string         `json:"session_id"`
+		Cwd       string         `json:"cwd"`
+		Paths     []string       `json:"paths"`
+		File      *call.GateFile `json:"file"`
+		Subagent  string         `json:"subagent"`
+		Version   string         `json:"version"`
+		Guard     string         `json:"guard"`
 	} `json:"context"`
 
 	// Of a gateway's question; see [call.GateRequest].
 	subject    call.GateSubject
 	takesEdits bool
 }
+
+// maxFileText is the number of bytes of the longest file that a caller may send with a call.
+const maxFileText = 64 << 10
 
 // validate checks what the caller says about itself.
 func (a *gateAsk) validate() error {
@@ -196,8 +203,36 @@ func (a *gateAsk) validate() error {
 			return invalidField(f.name, "must be at most %d bytes of UTF-8 without NUL", f.limit)
 		}
 	}
+	if len(a.Context.Paths) > condition.MaxPaths {
+		return invalidField("context.paths", "must have at most %d paths", condition.MaxPaths)
+	}
+	for i, path := range a.Context.Paths {
+		if path == "" || path != plain.Storable(path, maxDirectory) {
+			return invalidField(fmt.Sprintf("context.paths[%d]", i), "must be 1 to %d bytes of UTF-8 without NUL", maxDirectory)
+		}
+	}
+	return validateFile(a.Context.File)
+}
+
+// validateFile checks the file that a call would change, as its caller read it.
+func validateFile(f *call.GateFile) error {
+	switch {
+	case f == nil:
+	case f.Path == "" || f.Path != plain.Storable(f.Path, maxDirectory):
+		return invalidField("context.file.path", "must be 1 to %d bytes of UTF-8 without NUL", maxDirectory)
+	case f.Size < 0:
+		return invalidField("context.file.size", "must be 0 or greater")
+	case f.SHA256 != "" && !hexSHA256.MatchString(f.SHA256):
+		return invalidField("context.file.sha256", "must be a SHA-256 in lower-case hexadecimal")
+	case !f.Exists && (f.Text != nil || f.Size > 0 || f.SHA256 != ""):
+		return invalidField("context.file.exists", "must be true for a file with a text, a size or a SHA-256")
+	case f.Text != nil && (*f.Text != plain.Storable(*f.Text, maxFileText) || int64(len(*f.Text)) != f.Size):
+		return invalidField("context.file.text", "must be the whole file: size bytes, at most %d, of UTF-8 without NUL", maxFileText)
+	}
 	return nil
 }
+
+var hexSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func checkWait(seconds int) error {
 	if seconds < 0 || seconds > maxGateWait {
@@ -290,7 +325,9 @@ func (s *Server) buildSubmission(ctx context.Context, who caller, ask *gateAsk) 
 	return call.Submission{
 		Agent: who.agent, PrincipalID: who.principal, Entry: entry, Arguments: arguments,
 		Gate: &call.GateRequest{
-			Name: ask.RequestID, Directory: ask.Context.Cwd, TakesEdits: ask.takesEdits,
+			Name: ask.RequestID, GateBinding: call.GateBinding{
+				Directory: ask.Context.Cwd, Paths: ask.Context.Paths, File: ask.Context.File, TakesEdits: ask.takesEdits,
+			},
 			GateOrigin: call.GateOrigin{
 				Host: ask.Context.Host, Session: ask.Context.SessionID, Subagent: ask.Context.Subagent, Version: ask.Context.Version, Subject: subject,
 			},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,7 @@ func (b *bench) gate(method, path, body string, headers ...string) answer {
 }
 
 const bashBody = `{"skill":"laptop","tool":"Bash","arguments":{"command":"ls","n":1.0},"request_id":"toolu_1","wait":5,` +
-	`"context":{"host":"claude-code","session_id":"s","cwd":"/w","subagent":"a","version":"2","new":1},"more":true}`
+	`"context":{"host":"claude-code","session_id":"s","cwd":"/w","paths":["/w/a"],"file":{"path":"/w/a","exists":true,"size":2,"text":"hi"},"subagent":"a","version":"2","new":1},"more":true}`
 
 func TestGateAnswers(t *testing.T) {
 	t.Parallel()
@@ -135,8 +136,10 @@ func TestGateAnswers(t *testing.T) {
 		t.Errorf("delivered: %v", got)
 	}
 	sub := b.calls.asked[0]
-	want := call.GateRequest{Name: "toolu_1", Directory: "/w", GateOrigin: call.GateOrigin{Host: "claude-code", Session: "s", Subagent: "a", Version: "2"}}
-	if *sub.Gate != want || string(sub.Arguments) != `{"command":"ls","n":1.0}` || sub.Agent.Name != "billing" {
+	text := "hi"
+	binding := call.GateBinding{Directory: "/w", Paths: []string{"/w/a"}, File: &call.GateFile{Path: "/w/a", Exists: true, Size: 2, Text: &text}}
+	want := call.GateRequest{Name: "toolu_1", GateBinding: binding, GateOrigin: call.GateOrigin{Host: "claude-code", Session: "s", Subagent: "a", Version: "2"}}
+	if !reflect.DeepEqual(*sub.Gate, want) || string(sub.Arguments) != `{"command":"ls","n":1.0}` || sub.Agent.Name != "billing" {
 		t.Errorf("submitted: %+v %+v %s", sub, sub.Gate, sub.Arguments)
 	}
 }
@@ -169,6 +172,13 @@ func TestGateProblems(t *testing.T) {
 		"no credential":  {b.gate("POST", "", bashBody, "Authorization", ""), 401, "", ""},
 		"other agent":    {b.gate("POST", "", bashBody, "Authorization", "Bearer key-other"), 401, "", ""},
 		"page of a site": {b.gate("POST", "", bashBody, "Origin", "https://evil.example"), 403, "", ""},
+		"paths":          {b.gate("POST", "", `{"context":{"paths":["/w",""]}}`), 422, "invalid_request", "context.paths[1]: must be 1 to 4096 bytes"},
+		"many paths":     {b.gate("POST", "", `{"context":{"paths":[`+strings.Repeat(`"/w",`, 64)+`"/w"]}}`), 422, "invalid_request", "context.paths: must have at most 64 paths"},
+		"no path":        {b.gate("POST", "", `{"context":{"file":{"exists":true}}}`), 422, "invalid_request", "context.file.path: must be 1 to"},
+		"no file":        {b.gate("POST", "", `{"context":{"file":{"path":"/w/a","size":1}}}`), 422, "invalid_request", "context.file.exists: must be true"},
+		"part of a file": {b.gate("POST", "", `{"context":{"file":{"path":"/w/a","exists":true,"size":9,"text":"hi"}}}`), 422, "invalid_request", "context.file.text: must be the whole file"},
+		"large file":     {b.gate("POST", "", `{"context":{"file":{"path":"/w/a","exists":true,"size":65537,"text":"`+strings.Repeat("x", 65537)+`"}}}`), 422, "invalid_request", "context.file.text: must be the whole file"},
+		"digest":         {b.gate("POST", "", `{"context":{"file":{"path":"/w/a","exists":true,"size":9,"sha256":"x"}}}`), 422, "invalid_request", "context.file.sha256: must be a SHA-256"},
 	} {
 		a := tc.answer
 		if a.status != tc.status || !strings.Contains(a.body, tc.code) || !strings.Contains(a.body, tc.says) {

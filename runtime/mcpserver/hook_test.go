@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -39,8 +40,8 @@ func TestHook(t *testing.T) {
 	b.calls.passage = call.Passage{ID: id, Allowed: true, Message: "go"}
 	wantHook(t, b.hook("skill=laptop", hookMessage), "allow", "go")
 	sub := b.calls.asked[0]
-	want := call.GateRequest{Name: sub.Gate.Name, Directory: "/w", GateOrigin: call.GateOrigin{Host: "claude-code", Session: "s", Subagent: "a"}}
-	if *sub.Gate != want || len(sub.Gate.Name) != 36 || string(sub.Arguments) != `{"command":"ls","n":1.0}` {
+	want := call.GateRequest{Name: sub.Gate.Name, GateBinding: call.GateBinding{Directory: "/w"}, GateOrigin: call.GateOrigin{Host: "claude-code", Session: "s", Subagent: "a"}}
+	if !reflect.DeepEqual(*sub.Gate, want) || len(sub.Gate.Name) != 36 || string(sub.Arguments) != `{"command":"ls","n":1.0}` {
 		t.Errorf("submitted: %+v %s", sub.Gate, sub.Arguments)
 	}
 	b.calls.passage = call.Passage{ID: id, Pending: true}

@@ -184,6 +184,17 @@ func namePerson(p *condition.Phrase, _ []text.Message) text.Message {
 	return text.Code("principal." + p.Value)
 }
 
+// nameContext returns the name of a claim of the caller.
+func nameContext(p *condition.Phrase, _ []text.Message) text.Message {
+	switch p.Value {
+	case "cwd":
+		return text.ConditionCwd()
+	case "paths":
+		return text.ConditionPaths()
+	}
+	return text.Code(strings.TrimSuffix("context."+p.Value, "."))
+}
+
 // isNull says that a value is null, or that there is no person.
 func isNull(value func(text.Message) text.Message, nobody func() text.Message) teller {
 	return func(p *condition.Phrase, parts []text.Message) text.Message {
@@ -218,6 +229,7 @@ var wordings = map[condition.Form]wording{
 	condition.FormNow:      {say: ofNone(text.ConditionNow)},
 	condition.FormWho:      {say: namePerson},
 	condition.FormClaimed:  {say: ofValue(text.ConditionClaimed)},
+	condition.FormContext:  {say: nameContext},
 	condition.FormItem:     {say: ofValue(keepValue)},
 	condition.FormText:     {say: func(p *condition.Phrase, _ []text.Message) text.Message { return text.Literal(strconv.Quote(p.Value)) }},
 	condition.FormNumber:   {say: func(p *condition.Phrase, _ []text.Message) text.Message { return text.Exact(p.Value) }},
@@ -257,6 +269,7 @@ var wordings = map[condition.Form]wording{
 	"matches":         {say: ofTwo(text.ConditionMatches), deny: ofTwo(text.ConditionMatchesNot), help: text.ConditionHelpMatches, parts: 2},
 	"within":          {say: ofTwo(text.ConditionWithin), deny: ofTwo(text.ConditionWithinNot), help: text.ConditionHelpWithin, parts: 2},
 	"writesSQL":       {say: ofOne(text.ConditionWritesSQL), deny: ofOne(text.ConditionWritesSQLNot), help: text.ConditionHelpWritesSQL, parts: 1},
+	"filesRead":       {say: ofOne(text.ConditionFilesRead), help: text.ConditionHelpFilesRead, parts: 1},
 	"domain":          {say: ofOne(text.ConditionDomain), help: text.ConditionHelpDomain, parts: 1},
 	"size":            {say: ofOne(text.ConditionSize), help: text.ConditionHelpSize, parts: 1},
 	"lowerAscii":      {say: ofOne(text.ConditionLowerASCII), help: text.ConditionHelpLowerASCII, parts: 1},

@@ -265,7 +265,7 @@ func listGateFacts(c *call.Call) []view.Fact {
 		value string
 	}{
 		{text.GateFactSubject(), strings.TrimSpace(subject.ID + " " + subject.Email)},
-		{text.GateFactDirectory(), c.Directory()},
+		{text.GateFactDirectory(), c.Binding().Directory},
 		{text.GateFactSession(), origin.Session},
 		{text.GateFactSubagent(), origin.Subagent},
 		{text.GateFactVersion(), origin.Version},

@@ -42,6 +42,12 @@ func ConditionClaimed(name Message) Message {
 	return newMessage("condition.Claimed", argument{"name", name})
 }
 
+// ConditionCwd is "the caller’s folder".
+func ConditionCwd() Message { return newMessage("condition.Cwd") }
+
+// ConditionPaths is "the caller’s paths, without links".
+func ConditionPaths() Message { return newMessage("condition.Paths") }
+
 // ConditionAnd is "{first:text} and {second:text}".
 func ConditionAnd(first Message, second Message) Message {
 	return newMessage("condition.And", argument{"first", first}, argument{"second", second})
@@ -237,6 +243,11 @@ func ConditionWritesSQL(value Message) Message {
 // ConditionWritesSQLNot is "{value:text} is SQL that only reads".
 func ConditionWritesSQLNot(value Message) Message {
 	return newMessage("condition.WritesSQLNot", argument{"value", value})
+}
+
+// ConditionFilesRead is "the files that {value:text} reads".
+func ConditionFilesRead(value Message) Message {
+	return newMessage("condition.FilesRead", argument{"value", value})
 }
 
 // ConditionDomain is "the domain of {value:text}".
@@ -442,6 +453,9 @@ func ConditionHelpWithin() Message { return newMessage("condition.HelpWithin") }
 
 // ConditionHelpWritesSQL is "false if all statements certainly only read".
 func ConditionHelpWritesSQL() Message { return newMessage("condition.HelpWritesSQL") }
+
+// ConditionHelpFilesRead is "the files, folders and patterns that a shell command reads; empty unless it certainly only reads".
+func ConditionHelpFilesRead() Message { return newMessage("condition.HelpFilesRead") }
 
 // ConditionHelpDomain is "the domain of an email address or the host of a URL, in lower case".
 func ConditionHelpDomain() Message { return newMessage("condition.HelpDomain") }

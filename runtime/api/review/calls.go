@@ -75,7 +75,7 @@ func newGateCaller(c *call.Call) *GateCaller {
 	}
 	origin := c.GateOrigin()
 	return &GateCaller{
-		Host: rest.OrNull(c.Host), Cwd: rest.OrNull(c.Directory()), SessionID: rest.OrNull(origin.Session),
+		Host: rest.OrNull(c.Host), Cwd: rest.OrNull(c.Binding().Directory), SessionID: rest.OrNull(origin.Session),
 		Subagent: rest.OrNull(origin.Subagent), Version: rest.OrNull(origin.Version),
 	}
 }

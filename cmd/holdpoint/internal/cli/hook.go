@@ -193,8 +193,9 @@ type hookCaller struct {
 	api       *client.Client
 	requestID string
 	event     host.Event
-	parked    client.GateAnswer // the last answer that the call is pending
-	released  string            // id of the call that was allowed
+	claims    client.GateContext // about the event; they stay the same while the call waits
+	parked    client.GateAnswer  // the last answer that the call is pending
+	released  string             // id of the call that was allowed
 }
 
 // answerMessage reads the message and decides. Each error refuses the call.
@@ -335,7 +336,9 @@ func (h *hookCaller) readMessage(ctx context.Context) error {
 		return fmt.Errorf("the host's message: must have at most %d bytes", maxHookInput)
 	}
 	var err error
-	h.event, err = h.hook.Read(in.text, h.after)
+	if h.event, err = h.hook.Read(in.text, h.after); err == nil && !h.event.After {
+		h.claims = h.claimContext()
+	}
 	return err
 }
 
@@ -399,7 +402,7 @@ func (h *hookCaller) askOnce(ctx context.Context) (answer client.GateAnswer, err
 		answer, err = h.api.Gate(ctx, h.agent, client.GateRequest{
 			// The call's id comes soon: it is needed if the caller leaves.
 			Skill: h.skill, Tool: h.event.Tool, Arguments: h.event.Arguments, RequestID: h.requestID, Wait: min(wait, 1),
-			Context: client.GateContext{Host: h.hook.Name, SessionID: h.event.SessionID, Cwd: h.event.Cwd, Subagent: h.event.Subagent, Version: h.event.Version, Guard: h.guard},
+			Context: h.claims,
 		})
 	}
 	switch {

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 var starterFiles embed.FS
 
 // RulesVersion is the version of the starter rules.
-const RulesVersion = 1
+const RulesVersion = 2
 
 // maxRuleWords is how long an agent and a skill may be in the names of rules.
 const maxRuleWords = 80
@@ -27,7 +28,12 @@ const secretFiles = `(?i)(^|/)(\.env[^/]*|[^/]*\.(pem|key|p12|pfx|jks|keystore|k
 // drive, a home folder or an alternative that could become one of them.
 const relativePatterns = `^(?:[\w.*?@+=#, -]|\{[\w*-][\w.*-]*(?:,[\w*-][\w.*-]*)*\}|\[[\w-]+\])(?:[\w.*?@+=#, /-]|\{[\w*-][\w.*-]*(?:,[\w*-][\w.*-]*)*\}|\[[\w-]+\])*$`
 
-var macro = regexp.MustCompile(`(!?)(INSIDE|FOLDER|SECRET|PATTERN)\(([a-zA-Z_.]+)\)`)
+var secretFile = regexp.MustCompile(secretFiles)
+
+// HoldsSecrets reports whether the name of a file says that it often holds secrets.
+func HoldsSecrets(path string) bool { return secretFile.MatchString(filepath.ToSlash(path)) }
+
+var macro = regexp.MustCompile(`(!?)(FOLDER|SECRET|PATTERN)\(([a-zA-Z_.]+)\)`)
 
 // StarterRules returns the starter rules of a host as the section rules of holdpoint.yaml: for one agent and one skill, and for the folders that are projects.
 // Without a project, nothing that names a path passes.
@@ -55,7 +61,8 @@ func StarterRules(host Host, agent, skill string, projects []string) (string, er
 	named := strings.NewReplacer("AGENT", agent, "SKILL", skill, "CANARY", CanaryText, "MESSAGE", CanaryMessage).Replace(string(text))
 	var kept []string
 	for i, block := range strings.Split(named, begin) {
-		if len(projects) == 0 && (strings.Contains(block, "INSIDE(") || strings.Contains(block, "FOLDER(")) {
+		block = shorthand.ReplaceAllStringFunc(block, expandShorthand)
+		if len(projects) == 0 && strings.Contains(block, "FOLDER(") {
 			continue
 		}
 		lines := strings.Split(block, "\n")
@@ -70,6 +77,23 @@ func StarterRules(host Host, agent, skill string, projects []string) (string, er
 		kept = append(kept, block)
 	}
 	return strings.Join(kept, ""), nil
+}
+
+var shorthand = regexp.MustCompile(`\b(?:HERE|LINKS)\b|\b(?:PLACE|READING)\([a-zA-Z_.]+\)`)
+
+// expandShorthand writes a part of a condition in simpler macros. The text of an argument says where it leads; the paths of the caller say
+// where the links lead.
+func expandShorthand(text string) string {
+	name, arg, _ := strings.Cut(strings.TrimSuffix(text, ")"), "(")
+	switch name {
+	case "HERE":
+		return "(has(context.cwd) && FOLDER(context.cwd))"
+	case "LINKS":
+		return "has(context.paths) && context.paths.all(p, FOLDER(p) && !SECRET(p))"
+	case "READING":
+		return "size(filesRead(" + arg + ")) > 0 && filesRead(" + arg + ").all(f, " + expandShorthand("PLACE(f)") + " && !SECRET(f))"
+	}
+	return "(" + arg + `.startsWith("/") ? FOLDER(` + arg + ") : PATTERN(" + arg + ") && " + expandShorthand("HERE") + ")"
 }
 
 // expandMacros writes a condition of a starter rule in CEL.
@@ -88,10 +112,7 @@ func expandMacros(condition string, projects []string) string {
 				if i > 0 {
 					b.WriteString(" || ")
 				}
-				if name == "FOLDER" {
-					fmt.Fprintf(&b, "%s == %s || ", arg, quoteCEL(project))
-				}
-				fmt.Fprintf(&b, "within(%s, %s)", arg, quoteCEL(project))
+				fmt.Fprintf(&b, "%[1]s == %[2]s || within(%[1]s, %[2]s)", arg, quoteCEL(project))
 			}
 		}
 		return not + "(" + b.String() + ")"

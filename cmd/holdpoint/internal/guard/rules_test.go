@@ -3,6 +3,7 @@ package guard_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -12,19 +13,22 @@ import (
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+	"github.com/holdpoint/holdpoint/runtime/host"
 )
 
 // schemas are the arguments of hosts' tools that conditions read.
 var schemas = map[string]string{
 	"Bash": "command", "Read": "file_path", "Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path", "Glob": "pattern path", "Grep": "pattern path glob", "WebFetch": "url prompt",
-	"run_shell_command": "command", "read_file": "file_path absolute_path", "list_directory": "path dir_path", "glob": "pattern path", "grep_search": "pattern path",
-	"bash": "command", "view": "path", "grep": "pattern path", "read": "filePath", "list": "path", "Shell": "command",
+	"run_shell_command": "command directory", "read_file": "file_path absolute_path", "list_directory": "path dir_path", "glob": "pattern path", "grep_search": "pattern path",
+	"bash": "command workdir", "LS": "path", "view": "path", "grep": "pattern path", "read": "filePath", "list": "path", "Shell": "command",
 }
 
 // book are rules that judge calls, as a server does.
 type book struct {
 	t *testing.T
 	*rule.Book
+
+	cwd string // of the callers; empty: they do not say
 }
 
 // readBook reads rules from YAML, and compares each condition with the schemas of the tools that it is about.
@@ -58,7 +62,7 @@ func readBook(t *testing.T, text string) *book {
 	}
 	programs := rule.NewPrograms(time.Now)
 	t.Cleanup(programs.Close)
-	return &book{t, rule.NewBook(1, rules, nil, programs)}
+	return &book{t, rule.NewBook(1, rules, nil, programs), "/src/app"}
 }
 
 func schemaOf(tool string) json.RawMessage {
@@ -80,13 +84,37 @@ func (b *book) judgeAgent(agent, skill, tool, arguments string) string {
 	b.t.Helper()
 	schema := rule.Schema{JSON: schemaOf(tool)}
 	schema.Pin = sha256.Sum256(schema.JSON)
-	in := &condition.Input{Arguments: json.RawMessage(arguments), Agent: agent, Skill: skill, Tool: tool, Now: time.Unix(0, 0)}
+	in := &condition.Input{
+		Arguments: json.RawMessage(arguments), Agent: agent, Skill: skill, Tool: tool, Now: time.Unix(0, 0),
+		Context: condition.Context{Cwd: b.cwd, Paths: b.findPaths(tool, arguments)},
+	}
 	subject := rule.Subject{Agent: agent, Skill: skill, Tool: tool}
 	prepared := b.Prepare(b.t.Context(), b.Find(subject), schema)
 	memory := rule.NewHistory(nil).Remember(b.t.Context(), prepared, in, &rule.Call{Subject: subject, Arguments: in.Arguments, At: in.Now})
 	settings := approval.Judge(approval.Facts{Known: true, Accepted: true, EverSeen: true})
 	v := rule.Combine(settings, prepared.Apply(b.t.Context(), in, memory))
 	return v.Action.String()
+}
+
+// findPaths returns the paths that the hook of the first host with this tool claims. There are no links.
+func (b *book) findPaths(tool, arguments string) []string {
+	if b.cwd == "" {
+		return nil
+	}
+	for _, hook := range host.Hooks() {
+		var paths []string
+		for _, name := range hook.NamePaths(&host.Event{Tool: tool, Arguments: json.RawMessage(arguments)}) {
+			if path.IsAbs(name) {
+				paths = append(paths, path.Clean(name))
+			} else {
+				paths = append(paths, path.Join(b.cwd, name))
+			}
+		}
+		if paths != nil {
+			return paths
+		}
+	}
+	return nil
 }
 
 func TestStarterRules(t *testing.T) {
@@ -98,20 +126,29 @@ func TestStarterRules(t *testing.T) {
 		want            string
 	}{
 		{guard.ClaudeCode, "Bash", `{"command":"holdpoint guard canary"}`, deny},
-		{guard.ClaudeCode, "Bash", `{"command":"ls"}`, park},
+		{guard.ClaudeCode, "Bash", `{"command":"ls"}`, allow},
+		{guard.ClaudeCode, "Bash", `{"command":"git diff --stat && cat src/a.go | head -20"}`, allow},
+		{guard.ClaudeCode, "Bash", `{"command":"npm test"}`, park},
+		{guard.ClaudeCode, "Bash", `{"command":"cat /etc/passwd"}`, park},
+		{guard.ClaudeCode, "Bash", `{"command":"cat ../other/a"}`, park},
+		{guard.ClaudeCode, "Bash", `{"command":"cat .env"}`, park},
+		{guard.ClaudeCode, "Bash", `{"command":"git show HEAD:.env"}`, park},
+		{guard.ClaudeCode, "Bash", `{"command":"rg KEY -g .env"}`, park},
+		{guard.ClaudeCode, "LS", `{"path":"/src/lib"}`, allow},
+		{guard.ClaudeCode, "Task", `{"prompt":"look"}`, allow},
 		{guard.ClaudeCode, "Edit", `{"file_path":"/src/app/a.go"}`, park},
 		{guard.ClaudeCode, "Write", `{"file_path":"/src/app/a.go"}`, park},
 		{guard.ClaudeCode, "WebFetch", `{"url":"https://example.com"}`, park},
 		{guard.ClaudeCode, "TodoWrite", `{}`, allow},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/a.go"}`, allow},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/lib/x/../a.go"}`, allow},
-		{guard.ClaudeCode, "Read", `{"file_path":"/src/app"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"/src/app"}`, allow},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app2/a.go"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/../../etc/passwd"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/..\\..\\etc"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/%2e%2e/secret"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"../app/a.go"}`, park},
-		{guard.ClaudeCode, "Read", `{"file_path":"a.go"}`, park},
+		{guard.ClaudeCode, "Read", `{"file_path":"a.go"}`, allow},
 		{guard.ClaudeCode, "Read", `{"file_path":"~/a.go"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"C:/src/app/a.go"}`, park},
 		{guard.ClaudeCode, "Read", `{"file_path":"//src/app/a.go"}`, park},
@@ -132,7 +169,9 @@ func TestStarterRules(t *testing.T) {
 		{guard.ClaudeCode, "Read", `{"file_path":"/src/app/environment.md"}`, allow},
 		{guard.ClaudeCode, "Glob", `{"pattern":"**/*.{ts,tsx}","path":"/src/app"}`, allow},
 		{guard.ClaudeCode, "Glob", `{"pattern":"src/[a-c]*/**","path":"/src/app/x"}`, allow},
-		{guard.ClaudeCode, "Glob", `{"pattern":"**/*"}`, park}, // relative to a folder that is not known
+		{guard.ClaudeCode, "Glob", `{"pattern":"**/*"}`, allow},
+		{guard.ClaudeCode, "Glob", `{"pattern":"*.go","path":"internal"}`, allow},
+		{guard.ClaudeCode, "Glob", `{"pattern":"*.go","path":"~/x"}`, park},
 		{guard.ClaudeCode, "Glob", `{"pattern":"/etc/*","path":"/src/app"}`, park},
 		{guard.ClaudeCode, "Glob", `{"pattern":"../*","path":"/src/app"}`, park},
 		{guard.ClaudeCode, "Glob", `{"pattern":"{/etc,src}/*","path":"/src/app"}`, park},
@@ -147,8 +186,13 @@ func TestStarterRules(t *testing.T) {
 		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src/app","glob":"../*"}`, park},
 		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src"}`, park},
 		{guard.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/src/app/.env"}`, park},
-		{guard.ClaudeCode, "Grep", `{"pattern":"TODO"}`, park},
-		{guard.Codex, "Bash", `{"command":"cat a"}`, park},
+		{guard.ClaudeCode, "Grep", `{"pattern":"TODO"}`, allow},
+		{guard.ClaudeCode, "Grep", `{"pattern":"KEY","path":"/src/app","glob":".env"}`, park},
+		{guard.Codex, "Bash", `{"command":"cat a"}`, allow},
+		{guard.Codex, "Bash", `{"command":"sed -n '1,200p' cmd/main.go"}`, allow},
+		{guard.Codex, "Bash", `{"command":"sed -n '1,200p' /src/lib/main.go"}`, allow},
+		{guard.Codex, "Bash", `{"command":"cat a > b"}`, park},
+		{guard.Codex, "Bash", `{"command":"cat a; curl example.com"}`, park},
 		{guard.Codex, "Bash", `{"command":"holdpoint guard canary"}`, deny},
 		{guard.Gemini, "run_shell_command", `{"command":"holdpoint guard canary"}`, deny},
 		{guard.Gemini, "read_file", `{"file_path":"/src/app/a"}`, allow},
@@ -157,6 +201,8 @@ func TestStarterRules(t *testing.T) {
 		{guard.Gemini, "list_directory", `{"dir_path":"/src/app","path":"/etc"}`, park},
 		{guard.Gemini, "list_directory", `{"dir_path":"/etc"}`, park},
 		{guard.Gemini, "glob", `{"pattern":"*"}`, park},
+		{guard.Gemini, "run_shell_command", `{"command":"cat a"}`, allow},
+		{guard.Gemini, "run_shell_command", `{"command":"cat a","directory":"/etc"}`, park},
 		{guard.Copilot, "bash", `{"command":"holdpoint guard canary"}`, deny},
 		{guard.Copilot, "view", `{"path":"/src/app"}`, allow},
 		{guard.Copilot, "view", `{"path":"/src/app/../b"}`, park},

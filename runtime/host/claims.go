@@ -1,0 +1,119 @@
+package host
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+
+	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/internal/typed"
+)
+
+// The names of the arguments of native tools that are paths.
+//
+//nolint:gochecknoglobals // tables
+var (
+	fileArguments   = []string{"file_path", "filePath", "absolute_path", "notebook_path", "path"}
+	folderArguments = []string{"dir_path", "directory", "workdir", "working_directory", "cwd"}
+	listArguments   = []string{"paths", "include"}
+)
+
+// findTool returns a tool that the host has itself, or nil.
+func (h *Hook) findTool(name string) *nativeTool {
+	tools := nativeTools()[h.Name]
+	if i := slices.IndexFunc(tools, func(t nativeTool) bool { return t.name == name }); i >= 0 {
+		return &tools[i]
+	}
+	return nil
+}
+
+// takes reports whether a tool has one of these arguments.
+func (t *nativeTool) takes(names ...string) bool {
+	has := func(a argument) bool { return slices.Contains(names, a.name) }
+	return slices.ContainsFunc(t.required, has) || slices.ContainsFunc(t.optional, has)
+}
+
+// isShell reports whether a tool runs a command line.
+func (t *nativeTool) isShell() bool { return t.takes("command") && !t.offline }
+
+// NamePaths returns the files and folders that a call names, as it names them: those of a command only if the command certainly only reads. A
+// tool that could name one and does not works in the folder in which the host runs, which is ".". Nil: they are not known.
+func (h *Hook) NamePaths(e *Event) []string {
+	t := h.findTool(e.Tool)
+	if t == nil {
+		return nil
+	}
+	given, err := readTexts(e.Arguments)
+	if err != nil {
+		return nil
+	}
+	var paths []string
+	for _, name := range slices.Concat(folderArguments, fileArguments, listArguments) {
+		paths = append(paths, given[name]...)
+	}
+	switch {
+	case t.isShell():
+		folder := "."
+		if len(paths) > 0 {
+			folder = paths[0]
+		}
+		read := typed.FilesRead(first(given["command"]))
+		if len(read) == 0 {
+			return nil
+		}
+		for _, file := range read {
+			if !filepath.IsAbs(file) {
+				file = filepath.Join(folder, file)
+			}
+			paths = append(paths, file)
+		}
+	case len(paths) == 0 && t.takes(slices.Concat(folderArguments, fileArguments, listArguments)...):
+		paths = []string{"."}
+	}
+	return paths
+}
+
+// NameChanged returns the one file that a call would change, as the call names it; "" if there is none.
+func (h *Hook) NameChanged(e *Event) string {
+	t := h.findTool(e.Tool)
+	if t == nil || t.reads || t.isShell() {
+		return ""
+	}
+	given, err := readTexts(e.Arguments)
+	if err != nil {
+		return ""
+	}
+	for _, name := range fileArguments {
+		if len(given[name]) == 1 {
+			return given[name][0]
+		}
+	}
+	return ""
+}
+
+func first(texts []string) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	return texts[0]
+}
+
+// readTexts returns the members of an object that are texts, or lists of texts.
+func readTexts(object json.RawMessage) (map[string][]string, error) {
+	texts := map[string][]string{}
+	for m, err := range rawjson.Members([]byte(object)) {
+		if err != nil {
+			return nil, err
+		}
+		switch m.Value.Kind() {
+		case '"':
+			texts[m.Name()] = []string{rawjson.Unquote(m.Value)}
+		case '[':
+			var list []string
+			if json.Unmarshal(m.Value, &list) == nil {
+				texts[m.Name()] = list
+			}
+		}
+	}
+	return texts, nil
+}
