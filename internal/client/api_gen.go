@@ -1936,6 +1936,7 @@ type GateCaller struct {
 	Host      *string `json:"host"`
 	SessionID *string `json:"session_id"`
 	Subagent  *string `json:"subagent"`
+	Subject   *string `json:"subject"`
 	Version   *string `json:"version"`
 }
 
