@@ -56,7 +56,9 @@ var pathParameter = regexp.MustCompile(`{(\w+)}`)
 // describeAgentPaths adds these paths to the document.
 func describeAgentPaths(document *huma.OpenAPI) {
 	content := func(v any) map[string]*huma.MediaType {
-		return map[string]*huma.MediaType{"application/json": {Schema: huma.SchemaFromType(document.Components.Schemas, reflect.TypeOf(v))}}
+		schema := huma.SchemaFromType(document.Components.Schemas, reflect.TypeOf(v))
+		schema.AdditionalProperties = nil // they are ignored
+		return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 	}
 	for _, p := range []struct {
 		id, method, path, summary string

@@ -195,12 +195,13 @@ func (x *authzenExchange) evaluate() error {
 	if err == nil {
 		p, err = x.askForGateway(x.r.Context(), x.caller, ask)
 	}
-	if problem, ok := errors.AsType[*gateProblem](err); ok && problem.status < http.StatusInternalServerError && problem.status != http.StatusTooManyRequests {
+	if err != nil {
+		problem := x.describeProblem(x.w.Header(), x.agent.Name, err)
+		if problem.status >= http.StatusInternalServerError || problem.status == http.StatusTooManyRequests {
+			return problem
+		}
 		x.answerDecision(false, map[string]any{"reason": problem.code, "message": problem.detail})
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	x.answerEvaluation(&p, details)
 	return nil
