@@ -238,6 +238,11 @@ func (x *authzenExchange) answerDecision(allowed bool, details map[string]any) {
 // does not count, and the question is asked anew.
 func (x *authzenExchange) useApproval(ask *gateAsk, approvalID string, details map[string]any) (bool, error) {
 	ctx := x.r.Context()
+	done, err := x.admitAsk(ctx, x.w.Header(), x.agent)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	refuse := func(reason, next, message string, more map[string]any) (bool, error) {
 		if more == nil {
 			more = map[string]any{}
