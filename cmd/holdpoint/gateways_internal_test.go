@@ -65,11 +65,12 @@ func newGatewayWorld(t *testing.T, change func(*serverSettings)) *gatewayWorld {
 		}
 	})
 	var spec agent.Spec
-	check(t, json.Unmarshal([]byte(`{"skills":[{"name":"mail","transport":"gate","approval_timeout":"1h","trust_new_tools":true}],
-		"agents":[{"name":"edge","skills":[{"skill":"mail"}]},{"name":"other","skills":[{"skill":"mail"}]}]}`), &spec))
+	check(t, json.Unmarshal([]byte(`{"skills":[{"name":"mail","transport":"gate","approval_timeout":"1h","trust_new_tools":true},{"name":"chat","transport":"gate"}],
+		"agents":[{"name":"edge","skills":[{"skill":"mail"}]},{"name":"other","skills":[{"skill":"mail"}]},
+			{"name":"two","skills":[{"skill":"mail"},{"skill":"chat"}]}]}`), &spec))
 	_, err := w.s.runtime.Agents.Apply(t.Context(), audit.System(), spec, false)
 	check(t, err)
-	for _, name := range []string{"edge", "other"} {
+	for _, name := range []string{"edge", "other", "two"} {
 		a, err := w.s.runtime.Agents.AgentByName(t.Context(), name)
 		check(t, err)
 		_, w.keys[name], err = w.s.runtime.Agents.CreateKey(t.Context(), audit.System(), a.ID)
@@ -253,6 +254,9 @@ func TestEnvoyTellsTheModel(t *testing.T) {
 	if err := w.decideAs(w.addReviewer("rita"), w.newestParked(), true, ""); !errors.Is(err, approval.ErrSelfApproval) {
 		t.Errorf("the user decided about the user's own call: %v", err)
 	}
+	if body := w.mustRefuse("one of two skills", w.keys["two"], newCheck(sendMail)); !strings.Contains(body, "skill and tool: must be") {
+		t.Errorf("the gateway is told: %s", body)
+	}
 	raw := newCheck(sendMail)
 	raw.Attributes.Request.Http.Headers = nil
 	raw.Attributes.Request.Http.HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{{Key: "x-envoy-auth-partial-body", RawValue: []byte("true")}}}
@@ -261,7 +265,7 @@ func TestEnvoyTellsTheModel(t *testing.T) {
 	get.Attributes.Request.Http.Method = "GET"
 	for _, other := range []*authv3.CheckRequest{get, newCheck(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), newCheck(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)} {
 		if passed, _, body := w.ask(edge, other); !passed {
-			t.Errorf("%s did not pass: %s", other.Attributes.Request.Http.RawBody, body)
+			t.Errorf("%s did not pass: %s", other.GetAttributes().GetRequest().GetHttp().GetRawBody(), body)
 		}
 		w.mustRefuse("a request of an unknown gateway", "", other)
 	}

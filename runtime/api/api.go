@@ -245,6 +245,7 @@ func checkMediaType(ctx huma.Context, next func(huma.Context)) {
 // describeAPI returns the OpenAPI document, indented.
 func (a *API) describeAPI() ([]byte, error) {
 	document := a.huma.OpenAPI()
+	describeAgentPaths(document)
 	schemas := document.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // fromHuma replaces huma's own errors
 	delete(schemas, "ErrorDetail")

@@ -195,12 +195,13 @@ func (x *authzenExchange) evaluate() error {
 	if err == nil {
 		p, err = x.askForGateway(x.r.Context(), x.caller, ask)
 	}
-	if problem, ok := errors.AsType[*gateProblem](err); ok && problem.status < http.StatusInternalServerError && problem.status != http.StatusTooManyRequests {
+	if err != nil {
+		problem := x.describeProblem(x.w.Header(), x.agent.Name, err)
+		if problem.status >= http.StatusInternalServerError || problem.status == http.StatusTooManyRequests {
+			return problem
+		}
 		x.answerDecision(false, map[string]any{"reason": problem.code, "message": problem.detail})
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	x.answerEvaluation(&p, details)
 	return nil
@@ -237,6 +238,11 @@ func (x *authzenExchange) answerDecision(allowed bool, details map[string]any) {
 // does not count, and the question is asked anew.
 func (x *authzenExchange) useApproval(ask *gateAsk, approvalID string, details map[string]any) (bool, error) {
 	ctx := x.r.Context()
+	done, err := x.admitAsk(ctx, x.w.Header(), x.agent)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	refuse := func(reason, next, message string, more map[string]any) (bool, error) {
 		if more == nil {
 			more = map[string]any{}

@@ -14,8 +14,10 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -105,7 +107,7 @@ func checkExactNumbers(arguments []byte) error {
 		f, err := strconv.ParseFloat(token.String(), 64)
 		written, ok := new(big.Rat).SetString(token.String())
 		if kept, kok := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64)); err != nil || !ok || !kok || written.Cmp(kept) != 0 {
-			return invalidField("arguments"+string(decoder.StackPointer()), "must be a number that a 64-bit floating-point number keeps, or a string")
+			return invalidField("arguments"+plain.Visible(string(decoder.StackPointer()), wire.MaxShown), "must be a number that a 64-bit floating-point number keeps, or a string")
 		}
 	}
 }

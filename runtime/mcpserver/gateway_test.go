@@ -94,8 +94,10 @@ func TestProxiesAreRefusedAtFaults(t *testing.T) {
 	for why, fault := range map[string]func(){
 		"no decision": func() { b.calls.passage = call.Passage{} },
 		"pending":     func() { b.calls.passage = call.Passage{Pending: true} },
-		"an error":    func() { b.calls.passage, b.calls.err = call.Passage{Allowed: true}, errors.New("secret of the database") },
-		"a panic":     func() { b.calls.waitEnds = func(context.Context) { panic("broken") } },
+		"an error": func() {
+			b.calls.passage, b.calls.err = call.Passage{Allowed: true}, errors.New("secret of the database")
+		},
+		"a panic": func() { b.calls.waitEnds = func(context.Context) { panic("broken") } },
 	} {
 		b.calls.err, b.calls.waitEnds = nil, nil
 		fault()

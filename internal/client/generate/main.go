@@ -117,6 +117,9 @@ func generate(text []byte) ([]byte, error) {
 	g := &generator{schemas: d.Components.Schemas, requested: map[string]bool{}}
 	var operations []operation
 	for path, methods := range d.Paths {
+		if !strings.HasPrefix(path, "/api/") { // agents and gateways have clients of their own
+			continue
+		}
 		for method, o := range methods {
 			o.method, o.path = strings.ToUpper(method), path
 			operations = append(operations, o)

@@ -63,7 +63,8 @@ type Call struct {
 // GateCaller is the caller that executes a gate-only call.
 type GateCaller struct {
 	Host      *string `json:"host" doc:"The program that executes the call: the skill's host, or as the caller says; null: not known."`
-	Cwd       *string `json:"cwd" doc:"The directory in which it does. The approval is bound to it."`
+	Cwd       *string `json:"cwd" doc:"The directory in which it does, or the address that a gateway calls. The approval is bound to it."`
+	Subject   *string `json:"subject" doc:"The person or program for which a gateway makes the call, as the gateway says. The approval is bound to it, and a person of this name may not decide. Null: not known."`
 	SessionID *string `json:"session_id"`
 	Subagent  *string `json:"subagent" doc:"Null: the main agent."`
 	Version   *string `json:"version" doc:"Of the host."`
@@ -74,8 +75,13 @@ func newGateCaller(c *call.Call) *GateCaller {
 		return nil
 	}
 	origin := c.GateOrigin()
+	var subject string
+	if origin.Subject != nil {
+		subject = origin.Subject.ID
+	}
 	return &GateCaller{
-		Host: rest.OrNull(c.Host), Cwd: rest.OrNull(c.Binding().Directory), SessionID: rest.OrNull(origin.Session),
+		Subject: rest.OrNull(subject),
+		Host:    rest.OrNull(c.Host), Cwd: rest.OrNull(c.Binding().Directory), SessionID: rest.OrNull(origin.Session),
 		Subagent: rest.OrNull(origin.Subagent), Version: rest.OrNull(origin.Version),
 	}
 }
