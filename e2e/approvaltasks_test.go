@@ -47,15 +47,21 @@ func TestApprovalTasks(t *testing.T) {
 	if found := house.get(durable); found.Status != "working" || house.skill.Count("1") != 0 {
 		t.Fatalf("after a restart, executed %d times: %+v", house.skill.Count("1"), found)
 	}
-	t.Run("extensions", func(t *testing.T) { house.checkExtensions(t) })
-	t.Run("approved", func(t *testing.T) {
+	run := func(name string, check func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			house.t = t
+			check(t)
+		})
+	}
+	run("extensions", house.checkExtensions)
+	run("approved", func(t *testing.T) {
 		if again := house.create(1); again != durable {
 			t.Errorf("a repetition is task %s, want %s", again, durable)
 		}
 		house.approve(1)
 		house.wantResult(durable, "approved-executed", "approved this call, and it was executed", 1, 1)
 	})
-	t.Run("denied", func(t *testing.T) {
+	run("denied", func(t *testing.T) {
 		id := house.create(2)
 		shown, err := pendingFor(t.Context(), "2", house.server)
 		if err == nil {
@@ -66,14 +72,14 @@ func TestApprovalTasks(t *testing.T) {
 		}
 		house.wantResult(id, "denied-not-executed", "rejected by a reviewer and not executed", 2, 0)
 	})
-	t.Run("errors", func(t *testing.T) {
+	run("errors", func(t *testing.T) {
 		for n, words := range map[int]string{31: "The tool reported an error", 32: "-32050"} {
 			id := house.create(n)
 			house.approve(n)
 			house.wantResult(id, "execution-error", words, n, 1)
 		}
 	})
-	t.Run("without tasks", func(t *testing.T) {
+	run("without tasks", func(t *testing.T) {
 		answer, err := house.agent.CallTool(t.Context(), "counting__record", `{"n":4}`)
 		if err != nil || !answer.Result.IsError || !answer.Pending() || !strings.Contains(answer.Text(), "waiting for approval") || house.skill.Count("4") != 0 {
 			t.Errorf("%s, %v", answer.Raw, err)
@@ -82,7 +88,7 @@ func TestApprovalTasks(t *testing.T) {
 			t.Errorf("a denial that cannot be remedied without tasks: %s", answer.Raw)
 		}
 	})
-	t.Run("credential is current", func(t *testing.T) {
+	run("credential is current", func(t *testing.T) {
 		var former struct{ ID, Key string }
 		printed := newCLI(house.server, keeper).Must(t, "agent", "key", "create", "worker", "--json")
 		if err := json.Unmarshal([]byte(printed), &former); err != nil {
@@ -96,8 +102,8 @@ func TestApprovalTasks(t *testing.T) {
 		house.approve(5)
 		house.wantResult(id, "denied-not-executed", "denied and not executed", 5, 0)
 	})
-	t.Run("cancellation or execution", func(t *testing.T) { house.checkCancellation(t) })
-	t.Run("submissions are limited", func(t *testing.T) {
+	run("cancellation or execution", house.checkCancellation)
+	run("submissions are limited", func(t *testing.T) {
 		slow := &approvalHouse{t: t, server: house.server, skill: house.skill, agent: newKey("slow")}
 		slow.create(6)
 		if _, err := slow.send("tools/call", slow.params(7)); err == nil || !strings.Contains(err.Error(), "calls a minute") {
@@ -108,7 +114,7 @@ func TestApprovalTasks(t *testing.T) {
 
 // approvalHouse is a server with the drafts, an agent's client with tasks, and a skill server.
 type approvalHouse struct {
-	t      *testing.T
+	t      *testing.T // of the part that runs
 	server *holdpoint.Process
 	skill  *skill.Raw
 	agent  holdpoint.Agent

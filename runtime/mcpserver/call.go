@@ -331,8 +331,8 @@ type outcome struct {
 	pieces [][]byte
 }
 
-// tellOutcome returns the outcome of a call for its client. A gated call was requested, so its task never fails: an error of its server is
-// an error result.
+// tellOutcome returns the outcome of a call for its client. The task of a gated call never fails: an error of its server becomes an error
+// result.
 func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 && !(w.task && c.Gated) {
 		return outcome{fault: true, status: x.faultStatus(c.Result), pieces: [][]byte{c.Result}}
