@@ -41,8 +41,11 @@ func run(m *testing.M) int {
 		err = skill.CopyBinary(dir)
 	}
 	if err == nil {
-		program, err = holdpoint.Build(context.Background(), dir, raceDetector)
-		program.Server = os.Getenv("HOLDPOINT_E2E_SERVER") // tests that kill servers need their own process
+		// The tests of an image bring its program, and what starts the image as a server. Tests that kill servers need their own process.
+		program = holdpoint.Program{Path: os.Getenv("HOLDPOINT_E2E_PROGRAM"), Server: os.Getenv("HOLDPOINT_E2E_SERVER")}
+		if program.Path == "" {
+			program, err = holdpoint.Build(context.Background(), dir, raceDetector)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
