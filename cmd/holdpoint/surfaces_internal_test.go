@@ -843,8 +843,8 @@ func (d *dashboardSurface) makeGrant(person string, id uuid.UUID, wanted wantedG
 	switch {
 	case p.status != http.StatusSeeOther:
 		return "", p.text()
-	case strings.HasPrefix(p.at, "/changes/"):
-		return "", "waits for a second operator"
+	case !strings.HasPrefix(p.at, "/grants/"):
+		return "", "waits for a second operator: " + p.at
 	}
 	made, _, _ = strings.Cut(strings.TrimPrefix(p.at, "/grants/"), "?")
 	return made, ""
