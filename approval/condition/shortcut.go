@@ -13,7 +13,7 @@ import (
 )
 
 // A shortcut evaluates the usual parts of conditions without the interpreter: fields, literals, comparisons, functions of texts and numbers, and
-// the operators &&, || and !. It takes a twentieth of the interpreter's time.
+// the operators &&, || and !.
 //
 // It returns nil wherever the interpreter could return anything else than the value at hand: for a missing or bad value, operands of
 // different types, everything it does not know. The interpreter then evaluates the whole condition. As in the interpreter, && and || have a value if

@@ -65,9 +65,6 @@ type surface interface { //nolint:interfacebloat // everything that the statemen
 	setCalendar(team, address string) string
 	readTeams(person string) string
 
-	// makeToken makes a token that a person has for themselves.
-	makeToken(person string) string
-
 	// findChange returns the id of the newest change that waits for a second operator, or "".
 	findChange(person string) string
 	approveChange(person, change string) string
@@ -366,10 +363,6 @@ func (a *apiSurface) readTeams(person string) string {
 	return string(text)
 }
 
-func (a *apiSurface) makeToken(person string) string {
-	return a.refusal(person, http.MethodPost, "tokens", map[string]any{})
-}
-
 func (a *apiSurface) approvePlan(person string, plan uuid.UUID, struck ...int) string {
 	return a.refusal(person, http.MethodPost, "plans/"+plan.String()+"/approve", map[string]any{"digest": a.planDigest(person, plan), "strike": append([]int{}, struck...)})
 }
@@ -560,10 +553,6 @@ func (c *commandSurface) readTeams(person string) string {
 	return printed + refusal
 }
 
-func (c *commandSurface) makeToken(person string) string {
-	return c.refusal(person, "token", "create")
-}
-
 func (c *commandSurface) approvePlan(person string, plan uuid.UUID, struck ...int) string {
 	args := []string{"plans", "approve", plan.String(), "--digest", (&apiSurface{c.bench}).planDigest(person, plan)}
 	for _, i := range struck {
@@ -663,6 +652,7 @@ func (d *dashboardSurface) send(person, method, path string, form url.Values) pa
 		browser = &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		d.browsers[person] = browser
 		if p := d.send(person, http.MethodPost, "/sign-in", url.Values{"token": {d.tokens[person]}}); p.status != http.StatusSeeOther {
+			delete(d.browsers, person)
 			return p
 		}
 	}
@@ -843,8 +833,8 @@ func (d *dashboardSurface) makeGrant(person string, id uuid.UUID, wanted wantedG
 	switch {
 	case p.status != http.StatusSeeOther:
 		return "", p.text()
-	case strings.HasPrefix(p.at, "/changes/"):
-		return "", "waits for a second operator"
+	case !strings.HasPrefix(p.at, "/grants/"):
+		return "", "waits for a second operator: " + p.at
 	}
 	made, _, _ = strings.Cut(strings.TrimPrefix(p.at, "/grants/"), "?")
 	return made, ""
@@ -882,13 +872,6 @@ func (d *dashboardSurface) setCalendar(team, address string) string {
 }
 
 func (d *dashboardSurface) readTeams(person string) string { return d.get(person, "/teams").text() }
-
-func (d *dashboardSurface) makeToken(person string) string {
-	if p := d.send(person, http.MethodPost, "/settings/tokens", url.Values{"role": {string(identity.Operator)}}); p.status != http.StatusOK {
-		return p.text()
-	}
-	return ""
-}
 
 func (d *dashboardSurface) approvePlan(person string, plan uuid.UUID, struck ...int) string {
 	changes := url.Values{}
