@@ -28,7 +28,7 @@ type aloneFailure struct {
 }
 
 func aloneFailures() []aloneFailure {
-	rejected := failures()[refused].answer
+	rejected := failures()[rejection].answer
 	runsWithoutTimeout := []string{host.ClaudeCode, host.Gemini, host.Copilot}
 	return []aloneFailure{
 		{name: "host is killed while it waits", answer: hold, killHost: true},

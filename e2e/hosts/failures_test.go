@@ -37,8 +37,8 @@ const (
 	wholeWrapper
 )
 
-// refused is the failure that none is: a person rejects the call.
-const refused = 1
+// rejection is the index of a rejection by a person among the failures.
+const rejection = 1
 
 func failures() []failure {
 	asks := func(flags string) string { return `ask "$@" ` + flags }
