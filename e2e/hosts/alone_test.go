@@ -28,7 +28,7 @@ type aloneFailure struct {
 }
 
 func aloneFailures() []aloneFailure {
-	rejected := failures()[refused].answer
+	rejected := failures()[rejection].answer
 	runsWithoutTimeout := []string{host.ClaudeCode, host.Gemini, host.Copilot}
 	return []aloneFailure{
 		{name: "host is killed while it waits", answer: hold, killHost: true},
@@ -76,7 +76,7 @@ func runAlone(t *testing.T, a agent, f aloneFailure) string {
 	switch {
 	case ran:
 		return "RUNS"
-	case !f.killHost && r.model.countAnswers() == 0:
+	case !f.killHost && !r.model.wasTold(markOf(0, kindShell)):
 		return "does not start"
 	}
 	return "no"
@@ -126,7 +126,7 @@ func countCases(list []failure, results *cases) [][]string {
 		made, ran := 0, 0
 		for i, f := range list {
 			if !slices.Contains(f.runs, a.name) {
-				made += len(kinds()) * len(a.modes)
+				made += results.made[a.name]
 				ran += results.ran[cell{i, a.name}]
 			}
 		}

@@ -67,7 +67,7 @@ func TestLimits(t *testing.T) {
 				return slices.Insert(args, flagsAt(args), try.args...), env
 			}
 			r := newRun(t, a, newModel(t, a.shell("echo hi > "+markOf(0, kindShell))))
-			list := []failure{{answer: failures()[refused].answer}}
+			list := []failure{{answer: failures()[rejection].answer}}
 			g := newGate(t, list)
 			a.install(r, installed{})
 			if try.file != "" {

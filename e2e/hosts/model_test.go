@@ -24,11 +24,11 @@ type model struct {
 	steps   []step
 	helpers [][]step // of conversations that subagents have, whose prompts end with the index
 
-	mu      sync.Mutex
-	results []string       // what the model was told of its calls
-	most    map[string]int // of each conversation, the calls that the model was told about
-	offered []string       // names of tools
-	log     []string       // what it did not understand
+	mu       sync.Mutex
+	results  []string        // what the model was told of its calls
+	answered map[string]bool // calls that the model was told about, by mark
+	offered  []string        // names of tools
+	log      []string        // what it did not understand
 }
 
 // step is a call that the model wants.
@@ -42,7 +42,7 @@ var helperNumber = regexp.MustCompile(helperPrompt + ` (\d+)`)
 
 func newModel(t testing.TB, steps ...step) *model {
 	t.Helper()
-	m := &model{steps: steps, most: map[string]int{}}
+	m := &model{steps: steps, answered: map[string]bool{}}
 	m.Server = httptest.NewServer(m)
 	t.Cleanup(m.Close)
 	return m
@@ -83,32 +83,28 @@ func (m *model) choose(body []byte, tools, results []string) (step, string, int,
 		}
 	}
 	n := len(results)
-	m.most[conversation] = max(n, m.most[conversation])
 	for _, s := range steps {
-		i := slices.IndexFunc(s.tools, func(name string) bool { return slices.Contains(tools, name) })
+		at := slices.IndexFunc(s.tools, func(name string) bool { return slices.Contains(tools, name) })
 		switch {
-		case i < 0:
+		case at < 0:
 			if note := fmt.Sprintf("no %v among %v", s.tools, tools); !slices.Contains(m.log, note) {
 				m.log = append(m.log, note)
 			}
 		case n == 0:
-			return s.withAgent(m.results), s.tools[i], len(results), true
+			return s.withAgent(m.results), s.tools[at], len(results), true
 		default:
 			n--
+			m.answered[mark.FindString(encode(s.arguments)+s.input)] = true
 		}
 	}
 	return step{}, "", 0, false
 }
 
-// countAnswers returns how many calls the model was told about, of all conversations.
-func (m *model) countAnswers() int {
+// wasTold reports whether the model was told what became of a marked call.
+func (m *model) wasTold(mark string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sum := 0
-	for _, n := range m.most {
-		sum += n
-	}
-	return sum
+	return m.answered[mark]
 }
 
 var agentID = regexp.MustCompile(`agent_id\W+([0-9a-f-]{36})`)
