@@ -110,11 +110,11 @@ func (h *guardedHost) startWatcher() {
 // listedGuard returns the guard in the server's list.
 func listedGuard(t testing.TB, p *holdpoint.Process) client.Guard {
 	t.Helper()
-	guards, err := holdpoint.List[client.Guard](t.Context(), operatorAPI(p), "guards", "")
-	if err != nil || len(guards) != 1 {
-		t.Fatalf("%d guards, %v", len(guards), err)
+	var list client.List[client.Guard]
+	if err := operatorAPI(p).Do(t.Context(), http.MethodGet, "guards", nil, &list); err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d guards, %v", len(list.Items), err)
 	}
-	return guards[0]
+	return list.Items[0]
 }
 
 // TestGuardJourney: a guard is installed and tried. Its watcher reports to the server. A call that bypasses it, the hook's removal by hand, and the

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/guarded"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
@@ -24,7 +25,7 @@ func (u *UI) explainError(r *http.Request, err error) (status int, n view.Notice
 		return http.StatusForbidden, view.Notice{Level: view.Danger, Title: text.PageWrongRole(), Text: text.PageWrongRoleHelp()}, true
 	case errors.Is(err, callback.ErrNotFound):
 		return http.StatusNotFound, view.Notice{Level: view.Danger, Title: text.PageNoCallback(), Text: text.PageNoCallbackHelp()}, true
-	case errors.Is(err, agent.ErrNotFound):
+	case errors.Is(err, agent.ErrNotFound), errors.Is(err, guarded.ErrNotFound):
 		return http.StatusNotFound, u.explainMissing(r), true
 	}
 	return 0, n, false

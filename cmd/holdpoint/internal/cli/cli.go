@@ -21,6 +21,9 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
+// defaultURL is the default of --url: the server on this machine.
+const defaultURL = "http://127.0.0.1:8080"
+
 // Env is the environment of commands: the process, and the settings that all of them share.
 type Env struct {
 	Getenv  func(string) string
@@ -130,7 +133,7 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	flags := root.PersistentFlags()
-	flags.StringVar(&e.url, "url", "http://127.0.0.1:8080", "URL of the server (HOLDPOINT_URL)")
+	flags.StringVar(&e.url, "url", defaultURL, "URL of the server (HOLDPOINT_URL)")
 	flags.StringVar(&e.token, "token", "", "a person's token or an agent's key (HOLDPOINT_TOKEN)")
 	flags.BoolVar(&e.json, "json", false, "print JSON, in the shapes of the API")
 	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, default ./holdpoint.yaml if it exists)`)

@@ -194,15 +194,8 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.dataDir != "" && !o.local:
-		return misusef("--data-dir: must be used with --local")
-	case o.local && o.dryRun:
-		return misusef("--local: must be used without --dry-run: it starts a server")
-	case o.local:
-		if err := e.useLocalServer(ctx, found, &o); err != nil {
-			return err
-		}
+	if err := e.useLocalServer(ctx, found, &o); err != nil {
+		return err
 	}
 	g, err := e.planGuard(found, &o, earlier)
 	if err != nil {
@@ -227,11 +220,6 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err != nil {
 		return err
 	}
-	watchKey, err := g.EditWatchKey(found.machine, earlier == nil || earlier.ID != g.ID)
-	if err != nil {
-		return err
-	}
-	edits = append(edits, watchKey)
 	// A key that is there counts only for its own agent and server: another server must not get it.
 	hasKey := key != "" || earlier != nil && earlier.Agent == g.Agent && earlier.URL == g.URL && fileExists(g.KeyFile)
 	switch {
@@ -254,16 +242,7 @@ func (e *Env) installGuard(ctx context.Context, name string, o guardOptions) err
 	if err := e.writeEdits(edits, o.dryRun); err != nil || o.dryRun {
 		return err
 	}
-	e.registerGuard(ctx, &installedGuard{found, g})
-	isWatched, err := e.runUnit(ctx, found.machine, edits)
-	if err != nil {
-		return err
-	}
-	if !isWatched {
-		e.notef("Keep `holdpoint guard watch` running, for example as a service: it reports to the server when the guard no longer holds.")
-	}
-	e.notef("Try it now: holdpoint guard status %s", g.Host)
-	return nil
+	return e.registerGuard(ctx, &installedGuard{found, g}, edits)
 }
 
 // planGuard fills the guard from flags, and from the guard that is installed.

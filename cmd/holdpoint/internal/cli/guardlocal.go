@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,14 +27,31 @@ import (
 // localStart is how long a local server may take to start: it may have to make its database.
 const localStart = 3 * time.Minute
 
+// localRootURL is the address of root's local server. Only root can listen there, so no program of the coding agent can answer in its place.
+const localRootURL = "http://127.0.0.1:978"
+
 // localWarning says what a local server of the user does not hold.
 const localWarning = "The server runs as the user of the coding agent: an agent that may run any shell command can read the server's credentials and database, and approve itself. As root, --local keeps both from it."
 
-// useLocalServer starts the local server unless it runs, and uses its first credential for this command.
+// useLocalServer starts the local server with --local, unless it runs, and uses its first credential for this command.
 func (e *Env) useLocalServer(ctx context.Context, found *guarded, o *guardOptions) error {
+	switch {
+	case o.dataDir != "" && !o.local:
+		return misusef("--data-dir: must be used with --local")
+	case o.local && o.dryRun:
+		return misusef("--local: must be used without --dry-run: it starts a server")
+	case !o.local:
+		return nil
+	}
+	if found.managed && e.url == defaultURL {
+		e.url = localRootURL
+	}
 	address, err := url.Parse(e.url)
 	if err != nil || address.Scheme != "http" || address.Hostname() != "127.0.0.1" && address.Hostname() != "localhost" {
 		return misusef("--url %q: must be an http:// address of this machine with --local, such as http://127.0.0.1:8080", e.url)
+	}
+	if port, err := strconv.Atoi(cmp.Or(address.Port(), "80")); found.managed && (err != nil || port >= 1024) {
+		return misusef("--url %q: must have a port below 1024 with --scope machine, which only root can open: else another program could answer in the server's place while it is down", e.url)
 	}
 	tokenFile, err := e.makeLocalToken(found)
 	if err != nil {

@@ -82,8 +82,8 @@ func (r *guardReporter) send(ctx context.Context, every time.Duration, problems 
 	return r.api.ReportGuard(ctx, r.agent, r.id, report)
 }
 
-// registerGuard tells the server that a guard was installed. Without an answer the watcher does later.
-func (e *Env) registerGuard(ctx context.Context, one *installedGuard) {
+// registerGuard tells the server that a guard was installed, and starts its watcher. Without an answer the watcher tells the server later.
+func (e *Env) registerGuard(ctx context.Context, one *installedGuard, edits []*guard.Edit) error {
 	reporter, err := e.newGuardReporter(one)
 	if err == nil {
 		err = reporter.send(ctx, 0, nil, false)
@@ -91,6 +91,15 @@ func (e *Env) registerGuard(ctx context.Context, one *installedGuard) {
 	if err != nil {
 		e.notef("The server does not list this guard yet (%s). holdpoint guard watch registers it.", describeError(err))
 	}
+	isWatched, err := e.runUnit(ctx, one.machine, edits)
+	if err != nil {
+		return err
+	}
+	if !isWatched {
+		e.notef("Keep `holdpoint guard watch` running, for example as a service: it reports to the server when the guard no longer holds.")
+	}
+	e.notef("Try it now: holdpoint guard status %s", one.Host)
+	return nil
 }
 
 // unregisterGuard tells the server that a guard was removed: an operator's token deletes it there, else people are alerted.

@@ -174,12 +174,16 @@ func (g *Guard) Install(ctx context.Context, m *Machine) ([]*Edit, error) {
 		}
 		edits = append(edits, list)
 	}
-	return g.appendUnit(m, edits, false)
+	watchKey, err := g.editWatchKey(m, earlier == nil || earlier.ID != g.ID)
+	if err != nil {
+		return nil, err
+	}
+	return g.appendUnit(m, append(edits, watchKey), false)
 }
 
 // appendUnit adds the edit of the watcher's service, if there is one.
 func (g *Guard) appendUnit(m *Machine, edits []*Edit, isRemoved bool) ([]*Edit, error) {
-	unit, err := g.EditUnit(m, isRemoved)
+	unit, err := g.editUnit(m, isRemoved)
 	if unit != nil {
 		edits = append(edits, unit)
 	}

@@ -22,8 +22,8 @@ func (g *Guard) ReadWatchKey(m *Machine) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// EditWatchKey returns the edit that stores a key for the reports: the present one, or a new one if isNew.
-func (g *Guard) EditWatchKey(m *Machine, isNew bool) (*Edit, error) {
+// editWatchKey returns the edit that stores a key for the reports: the present one, or a new one if isNew.
+func (g *Guard) editWatchKey(m *Machine, isNew bool) (*Edit, error) {
 	path := watchKeyFile(m, g.Host, g.Managed)
 	old, err := readFile(path)
 	if err != nil {
@@ -48,8 +48,8 @@ func (m *Machine) HasSystemd() bool {
 	return err == nil && info.IsDir()
 }
 
-// EditUnit returns the edit that writes the watcher's service, or removes it with the last guard of the machine. Nil: nothing is to be done.
-func (g *Guard) EditUnit(m *Machine, isRemoved bool) (*Edit, error) {
+// editUnit returns the edit that writes the watcher's service, or removes it with the last guard of the machine. Nil: nothing is to be done.
+func (g *Guard) editUnit(m *Machine, isRemoved bool) (*Edit, error) {
 	old, err := readFile(m.UnitFile())
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", m.UnitFile(), err)
