@@ -83,7 +83,7 @@ func (rt *Runtime) queueNotices(ctx context.Context, tx pgx.Tx, list []call.Atte
 		events[i] = notify.Event{
 			Kind: noticeKind(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool, Deadline: a.Deadline,
 			PrincipalID: a.Approval.PrincipalID, Teams: a.Approval.ListTeams(), By: a.By, Step: a.Step,
-			Asked: a.Asked.Teams, People: a.Asked.People, Names: a.Asked.Names, Whole: a.Asked.Whole, Everyone: a.Asked.Everyone,
+			Asked: a.Asked.Teams, People: a.Asked.People, Names: a.Asked.Names, Whole: a.Asked.Whole, Everyone: a.Asked.Everyone, GateOnly: a.GateOnly,
 		}
 	}
 	return rt.Notify.Queue(ctx, tx, events)

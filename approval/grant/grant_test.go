@@ -66,6 +66,14 @@ func TestMatches(t *testing.T) {
 			[]string{`{"x":"/srv/scratch"}`, `{"x":"/srv/scratch/../x"}`, `{"x":"/srv/scratch2/a"}`, `{"x":"/srv/scratch/%2e%2e/x"}`, `{"x":"/srv/scratch/..\\x"}`, `{"x":"srv/scratch/a"}`, `{"x":"file:///srv/scratch/a"}`, `{"x":"/srv/scratch/a "}`},
 		},
 		{[]grant.Matcher{one(grant.Prefix, `"https://example.com/a/"`)}, []string{`{"x":"https://example.com/a/b"}`, `{"x":"https://example.com/a/"}`}, []string{`{"x":"https://example.com/a"}`, `{"x":"https://example.com/a/../b"}`, `{"x":"https://example.com/a/%2E%2E/b"}`, `{"x":1}`}},
+		{
+			[]grant.Matcher{{Argument: "/command", Kind: grant.Prefix, Values: raw(`"git log"`)}},
+			[]string{`{"command":"git log"}`, `{"command":"git log --oneline -5"}`, `{"command":"git log 'a b'"}`},
+			[]string{
+				`{"command":"git logs"}`, `{"command":"git log; rm a"}`, `{"command":"git log && rm a"}`, `{"command":"git log | sh"}`, `{"command":"git log > a"}`,
+				`{"command":"git log $(rm a)"}`, "{\"command\":\"git log `rm a`\"}", `{"command":"git log\nrm a"}`, `{"command":"git log \u0000"}`, `{"command":"git log & rm a"}`,
+			},
+		},
 		{[]grant.Matcher{one(grant.Prefix, `"Re: "`)}, []string{`{"x":"Re: a..b"}`}, []string{`{"x":"re: a"}`, `{"x":"Re:"}`}},
 		{[]grant.Matcher{one(grant.Anything)}, []string{`{"x":1}`, `{"x":null}`, `{"x":{"a":[]}}`}, []string{`{}`, `{"x":1,"y":2}`, `{"x":{"a":1,"a":2}}`}},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/internal/typed"
 )
 
 // Pattern tells which arguments a grant allows. It is safe for concurrent use.
@@ -85,14 +86,15 @@ func (n *node) matches(value json.RawMessage) bool {
 
 // compiled is a matcher, prepared for comparisons.
 type compiled struct {
-	kind     Kind
-	values   []string // canonical for exact and one_of
-	min, max *big.Rat // nil: no bound
+	kind      Kind
+	isCommand bool     // a beginning is one of a command for a shell
+	values    []string // canonical for exact and one_of
+	min, max  *big.Rat // nil: no bound
 }
 
 // compile prepares a matcher. It returns what is wrong with its values, or "".
 func (m *Matcher) compile() (_ *compiled, problem string) {
-	c := &compiled{kind: m.Kind}
+	c := &compiled{kind: m.Kind, isCommand: typed.NamesCommand(m.Argument[strings.LastIndexByte(m.Argument, '/')+1:])}
 	for _, value := range m.Values {
 		if len(value) > maxValue {
 			return nil, "must have values of at most 65536 bytes"
@@ -185,6 +187,9 @@ func (c *compiled) matchesOne(value json.RawMessage) bool {
 			return err == nil && below
 		}
 		rest, begins := strings.CutPrefix(text, allowed)
+		if c.isCommand && begins && rest != "" && (!strings.HasSuffix(allowed, " ") && rest[0] != ' ' || !typed.IsWords(rest)) {
+			return false // such as git log; rm
+		}
 		return begins && (!strings.ContainsAny(allowed, `/\`) || !climbs(rest))
 	})
 }

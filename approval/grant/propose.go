@@ -12,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/internal/typed"
 )
 
 // Proposal is an argument of a call with the matchers that fit its value.
@@ -104,7 +105,11 @@ func proposeMatchers(pointer string, value json.RawMessage) []Matcher {
 		return domain
 	})
 	offer(PathBelow, folderOf)
-	offer(Prefix, proposePrefix)
+	if typed.NamesCommand(pointer[strings.LastIndexByte(pointer, '/')+1:]) {
+		offer(Prefix, proposeWords)
+	} else {
+		offer(Prefix, proposePrefix)
+	}
 	if number := scalars; len(number) > 0 && !slices.ContainsFunc(number, func(n json.RawMessage) bool { return jsontext.Value(n).Kind() != '0' }) {
 		m := Matcher{Argument: pointer, Kind: Range, Min: json.Number(number[0]), Max: json.Number(number[0])}
 		for _, n := range number[1:] {
@@ -150,6 +155,18 @@ func proposePrefix(text string) string {
 	}
 	if at := strings.IndexByte(text, ' '); at > 0 {
 		return text[:at+1]
+	}
+	return text
+}
+
+// proposeWords returns the first two words of a command, such as git log.
+func proposeWords(text string) string {
+	at := strings.IndexByte(text, ' ')
+	if at < 0 {
+		return text
+	}
+	if next := strings.IndexByte(text[at+1:], ' '); next >= 0 {
+		return text[:at+1+next]
 	}
 	return text
 }

@@ -129,7 +129,11 @@ func (e Event) joinNames(clean func(string) string) string {
 	if e.Kind != Planned {
 		what += ": " + clean(e.Tool)
 	}
-	return what + " (" + clean(e.Agent) + ")"
+	what += " (" + clean(e.Agent) + ")"
+	if e.GateOnly {
+		what += ", which Holdpoint does not execute"
+	}
+	return what
 }
 
 // maxLine is larger than any bounded name.

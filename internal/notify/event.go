@@ -51,6 +51,8 @@ type Event struct {
 	PrincipalID uuid.UUID `json:"principal_id"`    // uuid.Nil: none
 	By          uuid.UUID `json:"by,omitzero"`     // of BrokeGlass, who approved alone and is not notified
 
+	GateOnly bool `json:"gate_only,omitempty"` // Holdpoint does not execute the call
+
 	Step int `json:"step,omitempty"` // of an escalation, from 1
 
 	// Asked are the teams that are asked, with People and Names. None of these: all reviewers.

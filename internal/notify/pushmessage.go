@@ -42,6 +42,7 @@ type pushCall struct {
 	ID    uuid.UUID `json:"id"`
 	Kind  Kind      `json:"kind"`
 	Call  string    `json:"call"`  // its skill, tool and agent
+	Gate  bool      `json:"gate"`  // Holdpoint does not execute it
 	Team  string    `json:"team"`  // those that are asked
 	Title string    `json:"title"` // in English, for service workers of earlier versions, which a browser may keep for a day
 	Until int64     `json:"until"` // milliseconds since 1970; 0: there is no deadline
@@ -80,9 +81,11 @@ func (s *Service) sendPush(ctx context.Context, t *turn) outcome {
 func (s *Service) pushMessage(ctx context.Context, t *turn) (pushMessage, error) {
 	m := pushMessage{Show: []pushCall{}, Ended: []uuid.UUID{}, More: max(len(t.news)-maxShown, 0)}
 	for _, e := range t.news[:min(maxShown, len(t.news))] {
-		call := plain.Line(e.plainLine(), maxTitle)
+		named := e
+		named.GateOnly = false // the service worker says so, in the language of its reader
+		call := plain.Line(named.plainLine(), maxTitle)
 		team := plain.Line(listTeams(e.listAsked(), func(name string) string { return plain.Line(name, maxName) }), maxName)
-		shown := pushCall{ID: e.CallID, Kind: e.Kind, Call: call, Team: team, Title: plain.Line(describeKind(e.Kind, team)+" "+call, maxTitle)}
+		shown := pushCall{ID: e.CallID, Kind: e.Kind, Call: call, Gate: e.GateOnly, Team: team, Title: plain.Line(describeKind(e.Kind, team)+" "+e.plainLine(), maxTitle)}
 		if !e.Deadline.IsZero() {
 			shown.Until = e.Deadline.UnixMilli()
 		}

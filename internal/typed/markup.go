@@ -40,7 +40,8 @@ func (m member) recognizeJSON(v *Value, seen string, _ int) bool {
 
 // recognizeDiff recognizes unified diffs.
 func (m member) recognizeDiff(v *Value, text string, _ int) bool {
-	isDiff := strings.HasPrefix(text, "diff --git ") || strings.HasPrefix(text, "@@ -") || strings.HasPrefix(text, "Index: ") && strings.Contains(text, "\n@@ -") ||
+	isPatch := strings.HasPrefix(text, "*** Begin Patch\n")
+	isDiff := isPatch || strings.HasPrefix(text, "diff --git ") || strings.HasPrefix(text, "@@ -") || strings.HasPrefix(text, "Index: ") && strings.Contains(text, "\n@@ -") ||
 		strings.HasPrefix(text, "--- ") && strings.Contains(text, "\n+++ ") || m.isNamed(diffNames) && strings.Contains(text, "\n@@ -")
 	if !isDiff {
 		return false
@@ -52,6 +53,8 @@ func (m member) recognizeDiff(v *Value, text string, _ int) bool {
 		switch {
 		case strings.HasPrefix(line, "@@"):
 			class, inHunk = ClassHeader, true
+		case isPatch && strings.HasPrefix(line, "*** "):
+			class = ClassHeader
 		case strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "Index: "):
 			class, inHunk = ClassHeader, false
 		case !inHunk && (strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ")):

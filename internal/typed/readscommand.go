@@ -65,6 +65,12 @@ func splitCommand(text string) (programs [][]string, ok bool) {
 	return append(programs, words), len(words) > 0
 }
 
+// IsWords reports whether a text is only words of one program to every shell: no operators, no redirections, nothing that is expanded.
+func IsWords(text string) bool {
+	programs, ok := splitCommand(text)
+	return ok && len(programs) == 1
+}
+
 // readWord returns the first word of a text as the shell passes it on, and its length in the text. 0: it is not plain.
 func readWord(text string) (word string, length int) {
 	for redirection := range harmlessRedirections {

@@ -39,6 +39,12 @@ func NamesSource(name string) bool {
 	return m.isNamed(sourceWords)
 }
 
+// NamesCommand reports whether a member with this name is a command for a shell.
+func NamesCommand(name string) bool {
+	m := member{name: splitName(name)}
+	return m.endsNamed(commandNames)
+}
+
 // NamesID reports whether a member with this name identifies something, such as an account or a project.
 func NamesID(name string) bool {
 	m := member{name: splitName(name)}

@@ -126,6 +126,10 @@ func (s *Service) takeSteps(ctx context.Context, tx pgx.Tx, a approval.Approval,
 	if a, err = approval.TakeSteps(ctx, tx, a, steps, asked, now); err != nil {
 		return a, err
 	}
+	gateOnly, err := isGateOnly(ctx, tx, a.CallID)
+	if err != nil {
+		return a, err
+	}
 	events, notices := make([]audit.Event, len(steps)), make([]Attention, len(steps))
 	for i, step := range steps {
 		data := map[string]any{"step": taken + i + 1}
@@ -137,7 +141,7 @@ func (s *Service) takeSteps(ctx context.Context, tx pgx.Tx, a approval.Approval,
 		events[i] = audit.Event{Actor: audit.System(), Action: audit.ApprovalEscalated, Subject: a.CallID, Data: data}
 		notices[i] = Attention{
 			Kind: Escalated, Approval: a, Agent: names[a.AgentID], Skill: names[a.SkillID], Deadline: a.Deadline, Step: taken + i + 1,
-			Asked: approval.Audience{Teams: step.Teams, Whole: true},
+			Asked: approval.Audience{Teams: step.Teams, Whole: true}, GateOnly: gateOnly,
 		}
 		for _, name := range step.People {
 			notices[i].Asked.People = append(notices[i].Asked.People, people[name]...)

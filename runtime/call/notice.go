@@ -38,11 +38,12 @@ type Attention struct {
 	Step     int       // of Escalated, from 1
 	Asked    approval.Audience
 	By       uuid.UUID // of BrokeGlass, who approved
+	GateOnly bool      // Holdpoint does not execute the call
 }
 
 // newAttention builds the notice for a call that waits, to all who are asked first.
 func newAttention(kind AttentionKind, c *Call, a *approval.Approval) Attention {
-	n := Attention{Kind: kind, Approval: *a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline, Asked: a.FirstAudience()}
+	n := Attention{Kind: kind, Approval: *a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline, Asked: a.FirstAudience(), GateOnly: c.GateOnly}
 	n.Asked.Everyone = n.Asked.Everyone || kind == Alone || kind == Unmeetable
 	return n
 }
@@ -50,7 +51,19 @@ func newAttention(kind AttentionKind, c *Call, a *approval.Approval) Attention {
 // nameAttention is [newAttention] where the names of the agent and the skill are not known.
 func nameAttention(ctx context.Context, db postgres.Querier, kind AttentionKind, a *approval.Approval) (Attention, error) {
 	names, err := agent.Names(ctx, db, []uuid.UUID{a.AgentID, a.SkillID})
-	return newAttention(kind, &Call{Agent: names[a.AgentID], Skill: names[a.SkillID]}, a), err
+	if err != nil {
+		return Attention{}, err
+	}
+	gateOnly, err := isGateOnly(ctx, db, a.CallID)
+	return newAttention(kind, &Call{Agent: names[a.AgentID], Skill: names[a.SkillID], GateOnly: gateOnly}, a), err
+}
+
+func isGateOnly(ctx context.Context, db postgres.Querier, id uuid.UUID) (bool, error) {
+	found, err := readIDs(ctx, db, `SELECT id FROM calls WHERE id = $1 AND gate_host IS NOT NULL`, id)
+	if err != nil {
+		return false, fmt.Errorf("find out who executes call %s: %w", id, err)
+	}
+	return len(found) > 0, nil
 }
 
 // notifyPeople hands notices to the service that sends them, in tx.

@@ -49,8 +49,9 @@ type Call struct {
 	BreakGlass *BreakGlass     // nil: the reader cannot approve it alone
 	Glass      *Glass          // nil: nobody approved it alone
 	Outcome    *Outcome
-	Resolve    bool // an operator is asked for the outcome
-	MayCancel  bool // the reader may cancel it
+	Resolve    bool    // an operator is asked for the outcome
+	MayCancel  bool    // the reader may cancel it
+	Native     *Native // of a gate-only call: the claims of its caller
 	Arguments  Arguments
 	Request    *view.Request // nil: only the arguments are known
 	Files      []view.File
@@ -182,6 +183,7 @@ type Actions struct {
 	Presets    []text.Message
 	Ballot     *Ballot // nil: the call has no policies
 	MayExtend  bool
+	MayEdit    bool // other arguments can be sent instead of the agent's
 	MayRestore bool // the agent's arguments may be approved instead of the edit that waits
 }
 

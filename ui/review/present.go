@@ -32,6 +32,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 		Status: present.StatusBadge(c.Status), Risk: s.risk.Badge, Notice: how.notice,
 		Sentence:  presentSentence(c, s.names),
 		Arguments: presentArguments(s, f, how.reveal),
+		Native:    presentNative(s, f, how.reveal),
 		Files:     presentFiles(c),
 		Outcome:   presentOutcome(s),
 		Timing:    presentTiming(c.Measures),
@@ -64,6 +65,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 	}
 	v.Sentence.PrincipalWho = s.identifyPerson(c.PrincipalID)
 	v.Actions = presentActions(s, who, v.Arguments, how)
+	v.Actions.MayEdit = !c.GateOnly // its caller executes the arguments that it has
 	v.Actions.MayRestore = s.editWaits() && !s.edited
 	v.MayCancel = s.mayCancel(who)
 	v.Resolve = c.Status == call.Unknown && c.Resolution == nil && who.Has(identity.Operator)

@@ -32,7 +32,8 @@ const name = (kind, call, team) => say({
 // take shows a notification for each new pending call and closes those of calls that are no longer pending. Browsers update a worker some
 // time after the server. So messages have a title for workers that expect one, and this worker shows the title of a message without a kind.
 async function take({ show: calls, more, ended, waiting }) {
-	for (const { id, kind, call, team, title, until } of calls) {
+	for (const { id, kind, call: names, gate, team, title, until } of calls) {
+		const call = gate ? say("PushGate", { call: names }) : names;
 		const time = new Date(until).toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
 		const data = ["guard_lost", "bypassed"].includes(kind) ? "/guards" : `/${kind === "planned" ? "plans" : "calls"}/${id}`;
 		await show(kind ? name(kind, call, team) : title, { tag: id, data, renotify: true, body: until ? say("Until", { time }) : "" });

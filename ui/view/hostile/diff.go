@@ -59,6 +59,34 @@ func ReadDiff(before, after []byte, l Limits) (Diff, error) {
 	if err != nil {
 		return Diff{Unwieldy: errors.Is(err, ErrUnwieldy)}, fmt.Errorf("read what is now: %w", err)
 	}
+	return compareLines(old, present, l)
+}
+
+// ReadTextDiff compares two texts line by line.
+func ReadTextDiff(before, after string, l Limits) (Diff, error) {
+	if before == after {
+		return Diff{}, nil
+	}
+	if strings.Count(before, "\n")+strings.Count(after, "\n") > maxCompared {
+		return Diff{Unwieldy: true}, nil
+	}
+	return compareLines(splitLines(before, l), splitLines(after, l), l)
+}
+
+// splitLines returns the lines of a text. The empty text has none.
+func splitLines(text string, l Limits) []Line {
+	var lines []Line
+	for line := range strings.Lines(text) {
+		shown := line
+		if whole, ok := strings.CutSuffix(line, "\n"); ok {
+			shown = whole
+		}
+		lines = append(lines, Line{Value: new(Fold(shown, l)), whole: line})
+	}
+	return lines
+}
+
+func compareLines(old, present []Line, l Limits) (Diff, error) {
 	from, to := joinLines(old), joinLines(present)
 	unified, err := udiff.ToUnifiedDiff("", "", from, udiff.Lines(from, to), contextLines)
 	if err != nil {

@@ -345,7 +345,7 @@ func findProjects(m *guard.Machine, given []string) ([]string, error) {
 		if m.Work == "/" || m.Work == m.Home {
 			return nil, nil
 		}
-		return []string{m.Work}, nil
+		given = []string{m.Work}
 	}
 	var projects []string
 	for _, one := range given {
@@ -357,6 +357,14 @@ func findProjects(m *guard.Machine, given []string) ([]string, error) {
 			return nil, misusef("--project %s: must be a folder below the home folder, which has secrets of its own", one)
 		}
 		projects = append(projects, folder)
+		resolved, err := filepath.EvalSymlinks(folder) // the hook claims paths with all links followed
+		switch {
+		case err != nil || resolved == folder:
+		case resolved == "/" || resolved == m.Home:
+			return nil, misusef("--project %s: must not lead to %s", one, resolved)
+		default:
+			projects = append(projects, resolved)
+		}
 	}
 	return projects, nil
 }

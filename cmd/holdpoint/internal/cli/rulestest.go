@@ -42,7 +42,7 @@ With the tools' input schemas in "schema", conditions and arguments are checked 
        arguments: {amount: 5000.0}, verdict: park}
 
 "now" and "principal: {email, name, groups}" set the time and the person, "claimed: {read_only}" the
-hints of the tool's server. "earlier" lists calls that were sent before, for rules that count:
+hints of the tool's server, "context: {cwd, paths}" what the caller of a gate-only call says. "earlier" lists calls that were sent before, for rules that count:
 
     - {rule: hourly-limit, skill: ledger, tool: post_payment, arguments: {amount: 2000.0},
        earlier: [{ago: 10m, arguments: {amount: 4000.0}}], matches: false}`,
@@ -77,6 +77,10 @@ type ruleTest struct {
 		Idempotent  *bool `json:"idempotent"`
 		OpenWorld   *bool `json:"open_world"`
 	} `json:"claimed"`
+	Context struct {
+		Cwd   string   `json:"cwd"`
+		Paths []string `json:"paths"`
+	} `json:"context"`
 	Earlier      []earlierCall `json:"earlier"`
 	AutoApproved bool          `json:"auto_approved"`
 	HighRisk     bool          `json:"high_risk"`
@@ -303,6 +307,7 @@ func (t *ruleTest) buildInput() *condition.Input {
 	in := &condition.Input{
 		Arguments: t.Arguments, Agent: t.Agent, Skill: t.Skill, Tool: t.Tool, Now: now,
 		Claimed: condition.Hints{ReadOnly: t.Claimed.ReadOnly, Destructive: t.Claimed.Destructive, Idempotent: t.Claimed.Idempotent, OpenWorld: t.Claimed.OpenWorld},
+		Context: condition.Context{Cwd: t.Context.Cwd, Paths: t.Context.Paths},
 	}
 	if len(in.Arguments) == 0 {
 		in.Arguments = json.RawMessage(`{}`)

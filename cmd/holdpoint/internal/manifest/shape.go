@@ -205,6 +205,7 @@ func ruleTestsShape() shape {
 				"ago": {}, "agent": {}, "skill": {}, "tool": {}, "arguments": {kind: free}, "principal": person, "other_conversation": flag,
 			}}),
 			"claimed":       {kind: object, fields: map[string]shape{"read_only": flag, "destructive": flag, "idempotent": flag, "open_world": flag}},
+			"context":       {kind: object, fields: map[string]shape{"cwd": {}, "paths": listOf(shape{})}},
 			"auto_approved": flag, "high_risk": flag, "matches": flag, "verdict": {},
 		}}),
 	}}

@@ -1,0 +1,121 @@
+package host
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/rawjson"
+)
+
+// Change is what a call that edits or writes a file does to its content.
+type Change struct {
+	Before, After string
+	Whole         bool // they are the whole file; otherwise only the texts that are replaced
+	Absent        int  // texts to replace that the file does not have
+	Repeated      int  // texts to replace that it has more than once, although the call replaces one
+}
+
+// replacement is one text that a call replaces.
+type replacement struct {
+	old, new string
+	all      bool
+}
+
+// PreviewChange returns what a call would do to a file. Content is the file before; nil: it is not known. Not ok: the call is none of a
+// host's own tools that edit or write one file, or its arguments have another form.
+func PreviewChange(name, tool string, arguments json.RawMessage, content *string) (c Change, ok bool) {
+	hook := FindHook(name)
+	if hook == nil || hook.NameChanged(&Event{Tool: tool, Arguments: arguments}) == "" {
+		return c, false
+	}
+	given, err := readTexts(arguments)
+	if err != nil {
+		return c, false
+	}
+	for _, name := range []string{"content", "file_text"} {
+		if len(given[name]) == 1 && content != nil {
+			return Change{Before: *content, After: given[name][0], Whole: true}, true
+		}
+	}
+	replacements := readReplacements(arguments)
+	if len(replacements) == 0 {
+		return c, false
+	}
+	if content == nil {
+		for _, r := range replacements {
+			c.Before, c.After = c.Before+r.old+"\n", c.After+r.new+"\n"
+		}
+		return c, true
+	}
+	c.Before, c.After, c.Whole = *content, *content, true
+	for _, r := range replacements {
+		switch n := strings.Count(c.After, r.old); {
+		case r.old == "" && c.After == "": // some hosts write a new file so
+			c.After = r.new
+			continue
+		case r.old == "" || n == 0:
+			c.Absent++
+			continue
+		case n > 1 && !r.all:
+			c.Repeated++
+		}
+		times := 1
+		if r.all {
+			times = -1
+		}
+		if c.After = strings.Replace(c.After, r.old, r.new, times); len(c.After) > maxChanged {
+			return Change{}, false
+		}
+	}
+	return c, true
+}
+
+// maxChanged is the number of bytes of the longest content that a preview has.
+const maxChanged = 4 << 20
+
+// readReplacements returns the texts that the arguments replace, in one of the forms of the hosts.
+func readReplacements(arguments json.RawMessage) []replacement {
+	var edits []json.RawMessage
+	for m, err := range rawjson.Members([]byte(arguments)) {
+		if err != nil {
+			return nil
+		}
+		if m.Name() == "edits" && json.Unmarshal(m.Value, &edits) != nil {
+			return nil
+		}
+	}
+	if edits == nil {
+		edits = []json.RawMessage{arguments}
+	}
+	var list []replacement
+	for _, edit := range edits {
+		r, ok := readReplacement(edit)
+		if !ok {
+			return nil
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func readReplacement(edit json.RawMessage) (r replacement, ok bool) {
+	hasOld, hasNew := false, false
+	for m, err := range rawjson.Members([]byte(edit)) {
+		if err != nil {
+			return r, false
+		}
+		text := ""
+		if m.Value.Kind() == '"' {
+			text = rawjson.Unquote(m.Value)
+		}
+		switch m.Name() {
+		case "old_string", "old_str", "oldString":
+			r.old, hasOld = text, m.Value.Kind() == '"'
+		case "new_string", "new_str", "newString":
+			r.new, hasNew = text, m.Value.Kind() == '"'
+		case "replace_all", "replaceAll":
+			r.all = m.Value.Kind() == 't'
+		}
+	}
+	return r, hasOld && hasNew
+}
