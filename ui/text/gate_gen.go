@@ -55,3 +55,36 @@ func GateFactVersion() Message { return newMessage("gate.FactVersion") }
 
 // GateFactSubject is "Made for, as the gateway says".
 func GateFactSubject() Message { return newMessage("gate.FactSubject") }
+
+// GateOnMachine is "On the caller’s machine".
+func GateOnMachine() Message { return newMessage("gate.OnMachine") }
+
+// GateClaimed is "The caller says so. Holdpoint did not check it. The approval counts for nothing else.".
+func GateClaimed() Message { return newMessage("gate.Claimed") }
+
+// GateClaimedBy is "{host} says so. Holdpoint did not check it. The approval counts for nothing else.".
+func GateClaimedBy(host string) Message { return newMessage("gate.ClaimedBy", argument{"host", host}) }
+
+// GateLeads is "Resolved paths".
+func GateLeads() Message { return newMessage("gate.Leads") }
+
+// GateFile is "Changes the file".
+func GateFile() Message { return newMessage("gate.File") }
+
+// GateNewFile is "The file does not exist yet.".
+func GateNewFile() Message { return newMessage("gate.NewFile") }
+
+// GateFileNotSent is "The file has {n:count} byte. Its content was not sent." or "The file has {n:count} bytes. Its content was not sent.".
+func GateFileNotSent(n int) Message { return newMessage("gate.FileNotSent", argument{"n", n}) }
+
+// GatePartsOnly is "Only the replaced texts are compared.".
+func GatePartsOnly() Message { return newMessage("gate.PartsOnly") }
+
+// GateAbsent is "{n:count} text to replace is not in the file." or "{n:count} texts to replace are not in the file.".
+func GateAbsent(n int) Message { return newMessage("gate.Absent", argument{"n", n}) }
+
+// GateRepeated is "{n:count} text to replace occurs several times. The first is replaced here." or "{n:count} texts to replace occur several times. The first of each is replaced here.".
+func GateRepeated(n int) Message { return newMessage("gate.Repeated", argument{"n", n}) }
+
+// GateMorePaths is "and {n:count} more path" or "and {n:count} more paths".
+func GateMorePaths(n int) Message { return newMessage("gate.MorePaths", argument{"n", n}) }
