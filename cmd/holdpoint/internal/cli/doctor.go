@@ -171,8 +171,10 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	key, box := e.checkKey(ctx, d, db)
 	findings := []finding{inspectDatabase(ctx, db), e.checkClock(ctx, db), schema, key}
 	findings = append(findings, checkStandby(ctx, config, e.Getenv(postgres.ReadURLVariable))...)
-	if schema.Status == ok && key.Status == ok {
+	if schema.Status == ok {
 		findings = append(findings, e.checkPeople(ctx, db, skill)...)
+	}
+	if schema.Status == ok && key.Status == ok {
 		findings = append(findings, checkReceivers(ctx, db, box, &skill.outward)...)
 	}
 	findings = append(findings, e.checkPrograms(ctx, db, d, skill)...)

@@ -11,9 +11,9 @@ import (
 // TestDoctorChecksTheEdge: the certificate, the public URL, the proxies and the first person, each with the next step.
 func TestDoctorChecksTheEdge(t *testing.T) {
 	t.Parallel()
-	db := postgrestest.New(t)
-	good := certtest.Write(t, t.TempDir(), time.Now().Add(60*24*time.Hour), "gate.example.com")
-	soon, over := certtest.Write(t, t.TempDir(), time.Now().Add(48*time.Hour)), certtest.Write(t, t.TempDir(), time.Now().Add(-time.Minute))
+	db, now := postgrestest.New(t), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) // of the commands
+	good := certtest.Write(t, t.TempDir(), now.Add(60*24*time.Hour), "gate.example.com")
+	soon, over := certtest.Write(t, t.TempDir(), now.Add(48*time.Hour)), certtest.Write(t, t.TempDir(), now.Add(-time.Minute))
 	for name, c := range map[string]struct {
 		args []string
 		want []string
