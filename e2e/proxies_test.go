@@ -74,7 +74,7 @@ func frameCaddy(dir, page string, plain, safe int) string {
 			open.WriteString(line)
 		}
 	}
-	return "{\n\tadmin off\n\tpersist_config off\n\tauto_https disable_redirects\n\tstorage file_system " + dir + "\n}\n" + secured + open.String()
+	return "{\n\tadmin off\n\tauto_https disable_redirects\n\tstorage file_system " + dir + "\n}\n" + secured + open.String()
 }
 
 // frameHAProxy adds the defaults of Debian's haproxy.cfg.

@@ -2,13 +2,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +20,8 @@ import (
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/certtest"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -150,6 +155,87 @@ func TestFailedAuthenticationsAreCountedAndAudited(t *testing.T) {
 	}
 	if len(got) != 3 || got["api 127.0.0.1"] != 4 || got["endpoint 127.0.0.1"] != 3 || got["dashboard 127.0.0.1"] != 2 {
 		t.Errorf("audited %v", got)
+	}
+}
+
+// TestTLSListener: HTTP/2 with HSTS on the main address, whose URL is the public one, and plain metrics beside it.
+func TestTLSListener(t *testing.T) {
+	t.Parallel()
+	files := certtest.Write(t, t.TempDir(), time.Now().Add(time.Hour))
+	s, _, _ := openEdge(t, func(settings *serverSettings) {
+		settings.Edge.TLSCert, settings.Edge.TLSKey, settings.Edge.MetricsAddr = files.Cert, files.Key, "127.0.0.1:0"
+	})
+	if want := "https://" + s.listener.Addr().String(); s.settings.PublicURL != want {
+		t.Errorf("public URL %s, want %s", s.settings.PublicURL, want)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: files.Pool}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Get(s.settings.PublicURL + "/readyz")
+	check(t, err)
+	check(t, response.Body.Close())
+	if response.StatusCode != http.StatusOK || response.ProtoMajor != 2 || response.Header.Get("Strict-Transport-Security") == "" {
+		t.Errorf("%s over %s, %v", response.Status, response.Proto, response.Header)
+	}
+	_, _, metrics := ask(t, "http://"+s.metricsAddr.String()+"/metrics")
+	for _, want := range []string{
+		"holdpoint_tls_certificate_not_after_seconds ", `holdpoint_http_requests_total{code="200",route="GET /readyz"} 1`,
+		"holdpoint_http_requests_in_flight 0", `holdpoint_build_info{`, `version="1.2.3"`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics without %s", want)
+		}
+	}
+}
+
+// TestDrain: a server that is to stop says so to load balancers while it serves requests, each on its last connection.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s, _, _ := openEdge(t, nil)
+	base := "http://" + s.listener.Addr().String()
+	if status, header, body := ask(t, base+"/readyz"); status != http.StatusOK || header.Get("Connection") == "close" {
+		t.Errorf("before: %d %v %s", status, header, body)
+	}
+	s.settings.Edge.DrainDelay = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	drained := make(chan struct{})
+	go func() {
+		s.drain(ctx)
+		close(drained)
+	}()
+	eventually.Holds(t, "readiness ends", func() bool {
+		status, _, body := ask(t, base+"/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "stopping")
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/skills", http.NoBody)
+	check(t, err)
+	r.Header.Set("Authorization", "Bearer "+edgeToken)
+	response, err := http.DefaultClient.Do(r)
+	check(t, err)
+	check(t, response.Body.Close())
+	if response.StatusCode != http.StatusOK || !response.Close {
+		t.Errorf("while draining: %s, the connection closes: %t", response.Status, response.Close)
+	}
+	cancel() // Ctrl-C
+	<-drained
+}
+
+// TestRequestsAreLoggedWithoutSecrets: at debug level, by their routes.
+func TestRequestsAreLoggedWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /files/{secret}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	q := newRequests(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	for _, path := range []string{"/files/hidden-1?token=hidden-2", "/hidden-3"} {
+		q.observe(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+	}
+	for _, want := range []string{`route="GET /files/{secret}" status=418`, `route="" status=404`, "took="} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in %s", want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "hidden") {
+		t.Errorf("the log has a secret: %s", log.String())
 	}
 }
 

@@ -81,6 +81,9 @@ type serverSettings struct {
 const (
 	defaultAddr = "127.0.0.1:8080"
 
+	// awaitDatabase is how long a start waits for a database that starts at the same time.
+	awaitDatabase = time.Minute
+
 	// Limits of the steps of a shutdown.
 	clientsTimeout  = 5 * time.Second  // open requests; no call depends on them
 	callsTimeout    = 10 * time.Second // calls in flight
@@ -102,6 +105,7 @@ type server struct {
 	mux      *http.ServeMux
 	http     *http.Server
 	draining atomic.Bool
+	requests *requests
 
 	metrics     *http.Server // nil: /metrics is on the main address
 	metricsAddr net.Addr
@@ -136,7 +140,7 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if err != nil {
 		return nil, err
 	}
-	s := &server{settings: settings, version: version, log: log, listener: listener, mux: http.NewServeMux()}
+	s := &server{settings: settings, version: version, log: log, listener: listener, mux: http.NewServeMux(), requests: newRequests(log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -168,7 +172,7 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	}
 	s.db, err = postgres.Open(ctx, postgres.Config{
 		DatabaseURL: settings.DatabaseURL, SessionURL: settings.SessionURL, ReadURL: settings.ReadURL, DataDir: settings.DataDir,
-		MaxConns: settings.MaxConns, Logger: log,
+		MaxConns: settings.MaxConns, Logger: log, AwaitServer: awaitDatabase,
 	})
 	if err != nil {
 		return nil, err
@@ -223,7 +227,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Experimental: s.settings.Experimental, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge, MaxGrantTime: s.settings.MaxGrantTime,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
-		Collectors: s.listener.Collectors(), Ages: s.settings.Keep.Given(),
+		Collectors: append(s.listener.Collectors(), s.requests.collectors(s.version)...), Ages: s.settings.Keep.Given(),
 		AccessRequests: s.settings.Gateways.Allows(cli.AccessRequests), ExtMcp: s.settings.Gateways.Allows(cli.ExtMcp),
 	})
 	if err != nil {
@@ -247,7 +251,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 	if err := s.mountMetrics(ctx, rt.Metrics()); err != nil {
 		return err
 	}
-	s.http = s.listener.Server(s.closeWhileDraining(requireHTTPS(s.settings.PublicURL, s.settings.Edge.Proxies().Handler(s.mux))))
+	s.http = s.listener.Server(s.closeWhileDraining(requireHTTPS(s.settings.PublicURL, s.settings.Edge.Proxies().Handler(s.requests.observe(s.mux)))))
 	s.http.RegisterOnShutdown(dashboard.Close)
 	if err := rt.Start(ctx); err != nil {
 		return err

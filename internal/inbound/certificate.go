@@ -63,6 +63,13 @@ func (c *Certificate) NotAfter() time.Time {
 	return c.current.Leaf.NotAfter
 }
 
+// VerifyHostname returns an error if the certificate in use is not for a host.
+func (c *Certificate) VerifyHostname(host string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current.Leaf.VerifyHostname(host)
+}
+
 // get returns the certificate for a handshake.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()

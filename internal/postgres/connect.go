@@ -78,15 +78,17 @@ func (db *DB) connectPool(ctx context.Context, config Config) error {
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("open database pool: %w", db.redact(err))
 	}
-	err = RetryFull(ctx, db.log, func() error {
-		err := db.checkSessions(ctx)
-		if err == nil {
-			err = checkServer(ctx, db.pool)
-		}
-		if err == nil && sessionURL != "" {
-			err = db.checkNotifications(ctx)
-		}
-		return err
+	err = awaitServer(ctx, db.log, config.AwaitServer, func() error {
+		return RetryFull(ctx, db.log, func() error {
+			err := db.checkSessions(ctx)
+			if err == nil {
+				err = checkServer(ctx, db.pool)
+			}
+			if err == nil && sessionURL != "" {
+				err = db.checkNotifications(ctx)
+			}
+			return err
+		})
 	})
 	if err != nil {
 		db.pool.Close()

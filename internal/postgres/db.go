@@ -36,6 +36,9 @@ type Config struct {
 	// with a DatabaseURL.
 	DataDir string
 
+	// AwaitServer is how long a server that is not up yet is waited for. Zero: it is not waited for.
+	AwaitServer time.Duration
+
 	// MaxConns limits the pool. Zero: [DefaultMaxConns].
 	MaxConns int
 

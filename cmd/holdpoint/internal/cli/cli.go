@@ -9,8 +9,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,6 +92,9 @@ func (e *Env) printError(err error) {
 func describeError(err error) string {
 	var problem *client.Problem
 	if !errors.As(err, &problem) {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return err.Error() + "\n  No server answers there. Start one with \"holdpoint serve\", or name it with --url or HOLDPOINT_URL."
+		}
 		return err.Error()
 	}
 	var b strings.Builder
@@ -131,7 +136,7 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return e.resolveSettings(cmd) },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{explainValue(err)} })
 	flags := root.PersistentFlags()
 	flags.StringVar(&e.url, "url", defaultURL, "URL of the server (HOLDPOINT_URL)")
 	flags.StringVar(&e.token, "token", "", "a person's token or an agent's key (HOLDPOINT_TOKEN)")
@@ -162,7 +167,7 @@ func (e *Env) deriveArguments(cmd *cobra.Command) {
 	switch {
 	case cmd.Args != nil:
 	case len(names) == 0:
-		cmd.Args = usage(cobra.NoArgs) // whose error names the unknown command
+		cmd.Args = usage(takeNoArguments)
 	default:
 		cmd.Args = usage(cobra.ExactArgs(len(names)))
 	}
@@ -175,6 +180,42 @@ func (e *Env) deriveArguments(cmd *cobra.Command) {
 	}
 }
 
+// takeNoArguments refuses arguments. Of a command that holds others, an argument is the name of one.
+func takeNoArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return unknownCommand(cmd, args[0])
+	case cmd.Flags().Lookup("file") != nil:
+		return fmt.Errorf("unexpected argument %q: name files with -f %s", args[0], args[0])
+	}
+	return fmt.Errorf("unexpected argument %q: %q takes none", args[0], cmd.CommandPath())
+}
+
+// unknownCommand names commands with similar names.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+		text += ": did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return errors.New(text)
+}
+
+// numberError is the text of package strconv in errors about flags.
+var numberError = regexp.MustCompile(`strconv\.Parse(Int|Uint|Float|Bool): parsing ".*": (invalid syntax|value out of range)`)
+
+// explainValue replaces the text of package strconv in an error about a value by the expected value.
+func explainValue(err error) error {
+	found := numberError.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	wanted := map[string]string{"Int": "must be a whole number", "Uint": "must be a whole number, at least 0", "Float": "must be a number", "Bool": "must be true or false"}[found[1]]
+	return errors.New(strings.Replace(err.Error(), found[0], wanted, 1))
+}
+
 // newGroup makes a command that only holds others.
 func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
@@ -183,7 +224,7 @@ func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 			if len(args) == 0 {
 				return errors.New("name one of its commands")
 			}
-			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+			return unknownCommand(cmd, args[0])
 		}),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -30,7 +30,8 @@ func newDoctorCmd(e *Env) *cobra.Command {
 		Use: "doctor", Short: "Check that everything serve needs is there",
 		Long: `Check that everything serve needs is there, with the settings that serve would have: the data
 directory, the database and its schema, the encryption key, the clocks. With a token, also check a
-running server and its skills.
+running server and its skills. It also checks the TLS certificate, the trusted proxies, and that someone can
+sign in.
 
 With --skill, connect to that skill's server step by step: the challenge, the metadata, the
 authorization server, the client, the token, then the connection and the tools. This needs no running
@@ -99,6 +100,7 @@ func (e *Env) examineAll(ctx context.Context, d database, filesURL string, skill
 		return []finding{{fail, "settings", err.Error(), "give a --data-dir"}}
 	}
 	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
+	findings = append(findings, e.checkEdge(skill)...)
 	outward := checkOutward(&skill.outward) // it also normalizes the trusted hosts
 	findings = append(findings, e.checkDatabase(ctx, d, skill)...)
 	findings = append(findings, outward...)
@@ -169,6 +171,9 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	key, box := e.checkKey(ctx, d, db)
 	findings := []finding{inspectDatabase(ctx, db), e.checkClock(ctx, db), schema, key}
 	findings = append(findings, checkStandby(ctx, config, e.Getenv(postgres.ReadURLVariable))...)
+	if schema.Status == ok {
+		findings = append(findings, e.checkPeople(ctx, db, skill)...)
+	}
 	if schema.Status == ok && key.Status == ok {
 		findings = append(findings, checkReceivers(ctx, db, box, &skill.outward)...)
 	}

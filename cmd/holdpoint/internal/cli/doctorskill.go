@@ -34,6 +34,9 @@ type skillCheck struct {
 	publicURL string
 	stdio     Stdio
 	outward   Outward
+	edge      Edge
+	bootstrap Bootstrap
+	providers Providers
 }
 
 func (s *skillCheck) bindFlags(cmd *cobra.Command) {
@@ -43,6 +46,9 @@ func (s *skillCheck) bindFlags(cmd *cobra.Command) {
 	flags.StringVar(&s.publicURL, "public-url", "", "where people and agents reach the server (default http:// and the address)")
 	s.stdio.Bind(cmd)
 	s.outward.Bind(cmd)
+	s.edge.Bind(cmd)
+	s.bootstrap.Bind(cmd)
+	s.providers.Bind(cmd)
 	notSettings(cmd, "skill")
 	_ = cmd.RegisterFlagCompletionFunc("skill", cobra.NoFileCompletions) // it fails for a flag that is not defined
 }

@@ -81,7 +81,7 @@ func (e *Env) fromVariable(flag *pflag.Flag) error {
 		return nil
 	}
 	if err := flag.Value.Set(value); err != nil {
-		return misusef("%s: %w", name, err)
+		return misusef("%s: %w", name, explainValue(err))
 	}
 	flag.Changed = true
 	return nil
@@ -177,7 +177,7 @@ func (f *serverFile) fillFlag(flag *pflag.Flag) error {
 			return f.misusef(pair.Key, "server."+settingName(flag), "must be a value")
 		}
 		if err := flag.Value.Set(fmt.Sprint(scalar.GetValue())); err != nil {
-			return f.misusef(node, "server."+settingName(flag), "%v", err)
+			return f.misusef(node, "server."+settingName(flag), "%v", explainValue(err))
 		}
 	}
 	flag.Changed = true

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+)
+
+// certificateNotice is the time before the end of a certificate in which renewal has usually happened.
+const certificateNotice = 21 * 24 * time.Hour
+
+// checkEdge checks the settings of incoming connections: the certificate, the public URL and the proxies.
+func (e *Env) checkEdge(s *skillCheck) []finding {
+	if err := s.edge.Check(); err != nil {
+		return []finding{{fail, "listener", err.Error(), "serve does not start with it"}}
+	}
+	var findings []finding
+	if _, err := s.edge.MetricsToken(); err != nil {
+		findings = append(findings, finding{fail, "metrics", err.Error(), "serve does not start with it"})
+	}
+	if s.edge.TLSCert != "" {
+		findings = append(findings, e.checkCertificate(s))
+	}
+	return append(findings, checkPublicURL(s)...)
+}
+
+// checkCertificate reads the certificate as serve does.
+func (e *Env) checkCertificate(s *skillCheck) finding {
+	const check = "TLS certificate"
+	certificate, err := s.edge.Certificate(slog.New(slog.DiscardHandler), e.Now)
+	if err != nil {
+		return finding{fail, check, err.Error(), "serve does not start with it: give the chain and its key, both in PEM"}
+	}
+	end := certificate.NotAfter()
+	f := finding{ok, check, s.edge.TLSCert + ", until " + formatTime(&end), ""}
+	host := ""
+	if u, err := url.Parse(s.publicURL); err == nil {
+		host = u.Hostname()
+	}
+	switch left := end.Sub(e.Now()); {
+	case left <= 0:
+		f.Status, f.Advice = fail, "clients refuse it: replace the files; serve reads them again by itself"
+	case host != "" && certificate.VerifyHostname(host) != nil:
+		f.Status, f.Detail, f.Advice = fail, f.Detail+", is not for "+host, "clients refuse it: get one for the host of --public-url"
+	case left < certificateNotice:
+		f.Status, f.Advice = warn, "renew it; serve reads changed files again by itself"
+	}
+	return f
+}
+
+// checkPublicURL compares the public URL with the listener: what is public must be reachable, and a proxy must be named.
+func checkPublicURL(s *skillCheck) []finding {
+	const check = "public URL"
+	shown := cmp.Or(s.publicURL, "http://"+s.addr)
+	u, err := url.Parse(shown)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return []finding{{fail, check, shown + " must be http:// or https:// and a host", "serve does not start with it"}}
+	}
+	host, _, _ := net.SplitHostPort(s.addr)
+	behind := u.Scheme == "https" && s.edge.TLSCert == ""
+	switch {
+	case s.publicURL == "" && !isLoopback(host):
+		return []finding{{warn, check, "not set, and the server listens on " + s.addr, "set --public-url to the URL that people and agents use"}}
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return []finding{{warn, check, shown + " is without TLS: credentials pass in the clear", "give --tls-cert and --tls-key, or put a proxy before it (docs/proxies.md)"}}
+	case u.Scheme == "http" && s.edge.TLSCert != "" && s.publicURL != "":
+		return []finding{{warn, check, shown + " is http, and the server has a TLS certificate", "set --public-url to the https URL"}}
+	case behind && len(s.edge.TrustedProxies) == 0:
+		return []finding{{
+			warn, check, shown + " needs a proxy with TLS, and none is trusted: all clients have its address in logs and limits",
+			"name its address with --trusted-proxies (docs/proxies.md)",
+		}}
+	}
+	return []finding{{ok, check, shown, ""}}
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// checkPeople warns if nobody can sign in.
+func (e *Env) checkPeople(ctx context.Context, db *postgres.DB, s *skillCheck) []finding {
+	people, err := identity.New(identity.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: e.Now})
+	if err != nil {
+		return []finding{{fail, "people", err.Error(), ""}}
+	}
+	defer people.Close()
+	arrived, err := people.HasPeople(ctx)
+	switch {
+	case err != nil:
+		return []finding{{fail, "people", err.Error(), "look at the database's log"}}
+	case !arrived && s.bootstrap.File == "" && s.bootstrap.token == "" && e.Getenv("HOLDPOINT_BOOTSTRAP_TOKEN") == "" && s.providers.File == "":
+		return []finding{{warn, "people", "nobody can sign in yet", fmt.Sprintf("run %q with these settings", "holdpoint invite --first")}}
+	}
+	return nil
+}
