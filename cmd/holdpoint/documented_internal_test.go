@@ -1,0 +1,121 @@
+package main
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+)
+
+var (
+	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	// beforeCommand is what may stand before a command in a line: variables, sudo, a shell's keyword or another command and its operator.
+	commandStart = regexp.MustCompile(`(?:^|[ (|&;])(?:\./|/usr/local/bin/)?holdpoint (.*)$`)
+)
+
+// TestDocumentedCommands: each holdpoint command in the documentation exists, and takes the flags and the number of arguments that it is
+// given there.
+func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	check := func(path string) {
+		text, err := os.ReadFile(path) //nolint:gosec // G304: the project's own files
+		if err != nil {
+			t.Error(err)
+		}
+		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
+				found := commandStart.FindStringSubmatch(stripComment(strings.TrimSpace(line)))
+				if found == nil {
+					continue
+				}
+				seen++
+				if err := checkCommand(splitWords(found[1])); err != nil {
+					t.Errorf("%s: holdpoint %s: %v", path, found[1], err)
+				}
+			}
+		}
+	}
+	check("../../README.md")
+	err := filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".md" {
+			check(path)
+		}
+		return err
+	})
+	if err != nil || seen < 50 {
+		t.Errorf("%d commands, %v", seen, err)
+	}
+}
+
+// checkCommand parses a command without running it.
+func checkCommand(args []string) error {
+	e := &cli.Env{Getenv: func(string) string { return "" }, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
+	root := cli.NewRoot(e, newServeCmd(e), newDemoCmd(e))
+	var parsed error
+	var replace func(*cobra.Command)
+	replace = func(cmd *cobra.Command) {
+		if cmd.Runnable() {
+			cmd.RunE, cmd.Run, cmd.PreRunE, cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return nil }, nil, nil, nil
+		}
+		for _, below := range cmd.Commands() {
+			replace(below)
+		}
+	}
+	replace(root)
+	root.SetArgs(args)
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	parsed = root.Execute()
+	return parsed
+}
+
+// stripComment removes a comment of the shell.
+func stripComment(line string) string {
+	if strings.HasPrefix(line, "#") {
+		return ""
+	}
+	line, _, _ = strings.Cut(line, " #")
+	return line
+}
+
+// splitWords splits a command into words up to the operator that ends it. Quotes join words.
+func splitWords(text string) []string {
+	var words []string
+	var word strings.Builder
+	inWord, quote := false, rune(0)
+	flush := func() {
+		if inWord {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		inWord = false
+	}
+	for _, r := range text {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, inWord = r, true
+		case r == ' ':
+			flush()
+		case strings.ContainsRune("|&;<>()", r):
+			flush()
+			return words
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	flush()
+	return words
+}
