@@ -29,7 +29,7 @@ func (s *server) serveGateways(ctx context.Context, services []*grpc.ServiceDesc
 	} else {
 		s.log.Warn("gateways ask without TLS: anyone on the network path can read their keys", "addr", settings.Addr)
 	}
-	listener, err := openListener(ctx, settings.Addr, s.settings.Edge, s.log)
+	listener, err := openListener(ctx, settings.Addr, s.settings.Edge, nil, s.log)
 	if err != nil {
 		return fmt.Errorf("serve gateways: %w", err)
 	}

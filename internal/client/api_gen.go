@@ -92,6 +92,8 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/grants/{id}", "Get a grant"},
 		{"POST", "/api/v1/grants/{id}/confirm", "Confirm a grant that needs a second person"},
 		{"POST", "/api/v1/grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied"},
+		{"GET", "/api/v1/guards", "List coding agents on machines whose own tools ask Holdpoint, those with an alert first"},
+		{"DELETE", "/api/v1/guards/{id}", "Delete a guard that is no longer wanted; if it still reports, it is registered again"},
 		{"GET", "/api/v1/insights", "Get figures of calls and approvals in a time range"},
 		{"GET", "/api/v1/insights/tools", "Get figures of calls by tool: outcomes, HTTP statuses, step times, sizes, errors"},
 		{"GET", "/api/v1/invitations", "List invitations, newest first, without their secrets"},
@@ -741,6 +743,24 @@ func (c *Client) ConfirmGrant(ctx context.Context, id string) (Reply[Grant], err
 // RevokeGrant sends POST /api/v1/grants/{id}/revoke.
 func (c *Client) RevokeGrant(ctx context.Context, id string) (Reply[Grant], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/"+Segment(id)+"/revoke", nil, nil)
+}
+
+// ListGuardsQuery is the query of [Client.ListGuards]. What is zero is left out.
+type ListGuardsQuery struct {
+	Agent string
+}
+
+// ListGuards sends GET /api/v1/guards.
+func (c *Client) ListGuards(ctx context.Context, query ListGuardsQuery) (Reply[List[Guard]], error) {
+	q := parameters{}
+	q.addParameter("agent", query.Agent)
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/guards", q, nil)
+}
+
+// ForgetGuard sends DELETE /api/v1/guards/{id}.
+func (c *Client) ForgetGuard(ctx context.Context, id string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/guards/"+Segment(id), nil, nil)
+	return err
 }
 
 // GetInsightsQuery is the query of [Client.GetInsights]. What is zero is left out.
@@ -1939,6 +1959,7 @@ type GateCaller struct {
 	Host      *string `json:"host"`
 	SessionID *string `json:"session_id"`
 	Subagent  *string `json:"subagent"`
+	Subject   *string `json:"subject"`
 	Version   *string `json:"version"`
 }
 
@@ -2058,6 +2079,27 @@ type GrantText struct {
 type Granted struct {
 	GrantedRoles []string `json:"granted_roles"`
 	GrantedTeams []string `json:"granted_teams"`
+}
+
+// Guard is a schema of the API.
+type Guard struct {
+	Agent        string     `json:"agent"`
+	AskedAt      *time.Time `json:"asked_at"`
+	BypassTool   *string    `json:"bypass_tool"`
+	BypassedAt   *time.Time `json:"bypassed_at"`
+	Bypasses     int64      `json:"bypasses"`
+	Files        []string   `json:"files"`
+	Host         string     `json:"host"`
+	ID           string     `json:"id"`
+	Machine      string     `json:"machine"`
+	Problems     []string   `json:"problems"`
+	RegisteredAt time.Time  `json:"registered_at"`
+	Scope        string     `json:"scope"`
+	SeenAt       time.Time  `json:"seen_at"`
+	State        string     `json:"state"`
+	StateAt      time.Time  `json:"state_at"`
+	Version      string     `json:"version"`
+	WatchedAt    *time.Time `json:"watched_at"`
 }
 
 // Health is a schema of the API.
@@ -3213,7 +3255,9 @@ type Skipped struct {
 // Spec is a schema of the API.
 type Spec struct {
 	Agents   []AgentSpec  `json:"agents,omitzero"`
+	Label    *string      `json:"label,omitzero"`
 	Policies []PolicySpec `json:"policies,omitzero"`
+	Prune    *bool        `json:"prune,omitzero"`
 	Rules    []RuleSpec   `json:"rules,omitzero"`
 	Skills   []SkillSpec  `json:"skills,omitzero"`
 	Stored   []string     `json:"stored,omitzero"`

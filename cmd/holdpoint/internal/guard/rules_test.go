@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/runtime/host"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // schemas are the arguments of hosts' tools that conditions read.
@@ -97,13 +98,17 @@ func (b *book) judgeAgent(agent, skill, tool, arguments string) string {
 }
 
 // findPaths returns the paths that the hook of the first host with this tool claims. There are no links.
-func (b *book) findPaths(tool, arguments string) []string {
+func (b *book) findPaths(toolName, arguments string) []string {
 	if b.cwd == "" {
 		return nil
 	}
-	for _, hook := range host.Hooks() {
+	for _, name := range tool.Hosts() {
+		hook := host.FindHook(name)
+		if hook == nil {
+			continue
+		}
 		var paths []string
-		for _, name := range hook.NamePaths(&host.Event{Tool: tool, Arguments: json.RawMessage(arguments)}) {
+		for _, name := range hook.NamePaths(&host.Event{Tool: toolName, Arguments: json.RawMessage(arguments)}) {
 			if path.IsAbs(name) {
 				paths = append(paths, path.Clean(name))
 			} else {
