@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 )
 
 // maxGatewayRequest is the size of the largest request of a gateway: the body that it is about, and what surrounds it.
 const maxGatewayRequest = 5 << 20
+
+// maxGatewayChecks is how many requests a gateway may have open on one connection. Others wait.
+const maxGatewayChecks = 100
 
 // serveGateways starts the gRPC services for gateways, if the settings have an address for them.
 func (s *server) serveGateways(ctx context.Context, services []*grpc.ServiceDesc) error {
@@ -19,8 +24,11 @@ func (s *server) serveGateways(ctx context.Context, services []*grpc.ServiceDesc
 	if settings.Addr == "" {
 		return nil
 	}
-	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(maxGatewayRequest)}
-	secured, err := settings.TLS()
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxGatewayRequest), grpc.MaxConcurrentStreams(maxGatewayChecks), grpc.ConnectionTimeout(30 * time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Minute}),
+	}
+	secured, err := settings.TLS(s.log, time.Now)
 	if err != nil {
 		return err
 	}

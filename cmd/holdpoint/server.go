@@ -342,7 +342,11 @@ func (s *server) close() error {
 		}))
 	}
 	if s.gateways != nil {
-		s.gateways.Stop() // gateways take a lost answer for a refusal
+		errs = append(errs, runWithin(clientsTimeout, func(ctx context.Context) error {
+			defer context.AfterFunc(ctx, s.gateways.Stop)() // a lost answer may cost an approval
+			s.gateways.GracefulStop()
+			return nil
+		}))
 	}
 	if s.metrics != nil {
 		errs = append(errs, s.metrics.Close())

@@ -70,8 +70,8 @@ func (c *Certificate) VerifyHostname(host string) error {
 	return c.current.Leaf.VerifyHostname(host)
 }
 
-// get returns the certificate for a handshake.
-func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// Get returns the certificate for a handshake, as [tls.Config] wants it.
+func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()

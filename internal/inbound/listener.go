@@ -139,7 +139,7 @@ func (l *Listener) Server(handler http.Handler) *http.Server {
 	}
 	if l.cfg.Certificate != nil {
 		s.Handler = l.limitStreams(s.Handler)
-		s.TLSConfig = &tls.Config{GetCertificate: l.cfg.Certificate.get, MinVersion: tls.VersionTLS12}
+		s.TLSConfig = &tls.Config{GetCertificate: l.cfg.Certificate.Get, MinVersion: tls.VersionTLS12}
 	}
 	return s
 }

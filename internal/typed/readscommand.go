@@ -150,7 +150,7 @@ var (
 		"true": {stream: true},
 		"sort": {flags: "nrufhV", valued: "kt"},
 		"uniq": {flags: "cdu", stream: true},
-		"cut":  {valued: "dfc", stream: true},
+		"cut":  {valued: "dfc"},
 		"tr":   {flags: "dsc", stream: true},
 		"stat": {valued: "cf"},
 		"du":   {flags: "shadc", long: "--max-depth=", valued: "d", folder: true},
@@ -231,6 +231,21 @@ func listFiles(words []string) (files []string, ok bool) {
 	return append(files, globs...), true
 }
 
+// A plain glob finds files by their extension, such as **/*.go, or names one file. It finds no hidden file and no file of keys, which search
+// programs would otherwise leave out. A glob is plain if PlainGlob matches it and SecretGlob does not.
+const (
+	PlainGlob  = `^(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*(?:\*\*/)*(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\*\.(?:[A-Za-z0-9]+|\{[A-Za-z0-9]+(?:,[A-Za-z0-9]+)*\}))$`
+	SecretGlob = `(?i)(?:^|[.,{])(?:env|pem|key|p12|pfx|jks|keystore|kdbx)(?:$|[.,}])`
+)
+
+//nolint:gochecknoglobals // tables
+var plainGlob, secretGlob = regexp.MustCompile(PlainGlob), regexp.MustCompile(SecretGlob)
+
+// IsPlainGlob reports whether a glob is plain.
+func IsPlainGlob(glob string) bool {
+	return plainGlob.MatchString(glob) && !secretGlob.MatchString(glob)
+}
+
 func isFlag(word string) bool { return len(word) > 1 && word[0] == '-' }
 
 // readOptions takes the options off. It returns the operands, patterns of names, and how many options replace an operand before the files.
@@ -266,6 +281,9 @@ func (r reader) readOptions(words []string) (operands, globs []string, patterns 
 		case name == "-e" || name == "--regexp" || name == "--files":
 			patterns = r.words
 		case named.hasWord(name) && !strings.HasPrefix(value, "!"):
+			if !IsPlainGlob(value) {
+				return nil, nil, 0, false
+			}
 			globs = append(globs, value)
 		}
 	}

@@ -24,6 +24,8 @@ func TestFilesRead(t *testing.T) {
 		`rg -n "func \(s \*Server\)" internal`:        "internal",
 		`rg -n TODO`:                                  ".",
 		`rg --files -g '*.go'`:                        ". *.go",
+		`cat a.go | cut -c1-80`:                       "a.go",
+		`pwd && cut -c1-9999 /home/ann/.ssh/id_rsa`:   ". /home/ann/.ssh/id_rsa",
 		`rg --files -g '!vendor' src | head -100`:     "src",
 		`rg -n -e foo -e bar src`:                     "src",
 		`rg -C3 foo src`:                              "src",
@@ -40,7 +42,6 @@ func TestFilesRead(t *testing.T) {
 		`cat ../../etc/passwd`:                        "../../etc/passwd",
 		`cat .env`:                                    ".env",
 		`wc -l a 2>&1`:                                "a",
-		`rg foo --glob=.env`:                          ". .env",
 
 		// It does not only read, or a shell would expand something.
 		``:                               "",
@@ -80,6 +81,9 @@ func TestFilesRead(t *testing.T) {
 		`sed -n '1,2p;w x' f`:            "",
 		`sed 's/a/b/' f`:                 "",
 		`rg --pre cat foo`:               "",
+		`rg foo --glob=.env`:             "",
+		`rg -g '.e*' ''`:                 "",
+		`rg -g '*' foo`:                  "",
 		`rg --pre=id foo`:                "",
 		`rg --hidden foo`:                "",
 		`rg -uu foo`:                     "",

@@ -336,7 +336,7 @@ func (e *edit) insertAgent(ctx context.Context, name string, a *agentState) (uui
 		return id, err
 	}
 	e.recordChange(audit.AgentCreated, id, auditData(name, diffFields(nil, a.listFields())))
-	return id, nil
+	return id, e.deleteLabel(ctx, labeled{KindAgent, name})
 }
 
 func (e *edit) updateAgent(ctx context.Context, row *Agent, a *agentState, changes []FieldChange) error {

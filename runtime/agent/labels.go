@@ -119,7 +119,8 @@ func (a *application) deletePart(ctx context.Context, e *edit, part labeled, pol
 	return change, err
 }
 
-// deleteLabel deletes the label of a part that is deleted, because another one may be made with its name.
+// deleteLabel deletes the label of a part that is created or deleted: what had the name before is not this part. A label may be left by a
+// part that a second operator refused, or that an older version deleted.
 func (e *edit) deleteLabel(ctx context.Context, part labeled) error {
 	if _, err := e.tx.Exec(ctx, `DELETE FROM labels WHERE kind = $1 AND name = $2`, part.Kind, part.Name); err != nil {
 		return fmt.Errorf("delete label: %w", err)

@@ -61,6 +61,7 @@ func TestLabelEndsWithItsPart(t *testing.T) {
 	if err := w.DeleteAgent(t.Context(), operator, w.registry.Agent("billing").ID); err != nil {
 		t.Fatal(err)
 	}
+	w.db.Exec(`INSERT INTO labels VALUES ('rule', 'never', 'platform')`) // an older version deletes no labels
 	w.registry.ApplyJSON(`{"rules":[{"name":"never","effect":"park"}],"agents":[{"name":"billing"}]}`)
 	got := formatActions(w.registry.ApplyJSON(`{"label":"platform","prune":true}`))
 	if want := []string{"delete skill ledger", "delete skill mail", "delete policy two"}; !slices.Equal(got, want) {

@@ -176,7 +176,7 @@ func (e *edit) storeSkill(ctx context.Context, name string, s *skillState) (uuid
 		return id, err
 	}
 	e.recordChange(audit.SkillCreated, id, auditData(name, diffFields(nil, s.listFields())))
-	return id, nil
+	return id, e.deleteLabel(ctx, labeled{KindSkill, name})
 }
 
 // updateSkill stores a changed skill, and increments the revisions of its agents. Under dual control, a change that loosens waits.

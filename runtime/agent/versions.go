@@ -142,7 +142,10 @@ func (v *versions[S]) set(ctx context.Context, r report, name string, spec *S) (
 	data := auditData(name, change.Fields)
 	data["revision"] = version.Revision
 	v.edit.recordChange(action, v.subject(name), data)
-	return change, nil
+	if change.Action == ActionCreate {
+		err = v.edit.deleteLabel(ctx, labeled{v.about.kind, name})
+	}
+	return change, err
 }
 
 // remove stores that there is no rule or policy of this name any more. ErrNotFound.

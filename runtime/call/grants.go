@@ -63,6 +63,8 @@ func explainNoGrants(c *Call, a *admission) string {
 		return "a rule, or a new or changed definition of the tool, asks a person about each call"
 	case len(c.Files) > 0:
 		return "it has attached files"
+	case c.GateOrigin().Subject != nil: // who may be the person that made the grant
+		return "a gateway names for whom it is made, and a grant is not bound to that"
 	}
 	return ""
 }

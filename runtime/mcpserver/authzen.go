@@ -306,6 +306,11 @@ func (p *accessProblem) Error() string { return p.detail }
 
 // submitRequest answers with the task of a denied call.
 func (x *authzenExchange) submitRequest() error {
+	done, err := x.admitAsk(x.r.Context(), x.w.Header(), x.agent)
+	if err != nil {
+		return err
+	}
+	defer done()
 	e, err := x.readEvaluation()
 	if err != nil {
 		return err

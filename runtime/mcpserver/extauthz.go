@@ -34,6 +34,7 @@ type checkedRequest struct {
 	method, host, scheme, path string
 	header                     http.Header
 	body                       []byte
+	asked                      bool // the method is that of the proxy's question, which may differ from the request's
 
 	setting   func(name string) string
 	principal string // of the client's certificate
@@ -52,7 +53,9 @@ func (s *Server) readToolCall(r *checkedRequest) (*wire.Message, error) {
 	case h.Get("X-Envoy-Auth-Partial-Body") == "true":
 		return nil, refuseRequest("the body is larger than the gateway passes on")
 	case len(r.body) > 0 || h.Get("Transfer-Encoding") != "" || length != "" && length != "0":
-	case slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete}, r.method):
+	case r.asked && h.Get("Content-Type") != "" || mayHaveBody(r.method) || mayHaveBody(cmp.Or(h.Get("X-Forwarded-Method"), h.Get("X-Original-Method"), r.method)):
+		return nil, refuseRequest("the gateway must pass on the body of each request that may have one")
+	default:
 		return nil, nil
 	}
 	if err := checkEncoding(h); err != nil {
@@ -77,6 +80,11 @@ func (s *Server) readToolCall(r *checkedRequest) (*wire.Message, error) {
 		return msg, refuseRequest("the method must be %s", method)
 	}
 	return nil, nil
+}
+
+// mayHaveBody reports whether requests with a method may be tool calls.
+func mayHaveBody(method string) bool {
+	return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete}, method)
 }
 
 // checkEncoding refuses bodies that a server may read in another encoding.
@@ -236,7 +244,7 @@ func (s *Server) serveExtAuthz(w http.ResponseWriter, r *http.Request) {
 	}
 	path := strings.TrimPrefix(r.URL.RequestURI(), "/ext-authz/"+url.PathEscape(r.PathValue("skill")))
 	pass, refusal, _ := s.checkHTTP(r.Context(), r.Header.Get("X-Agent-API-Key"), &checkedRequest{
-		method: r.Method, host: r.Host, path: path, header: r.Header, body: body,
+		method: r.Method, host: r.Host, path: path, header: r.Header, body: body, asked: true,
 		setting: func(name string) string {
 			if name == gatewaySkill {
 				return r.PathValue("skill")

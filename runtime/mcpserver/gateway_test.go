@@ -82,7 +82,12 @@ func TestProxiesPassOnlyWhatIsClear(t *testing.T) {
 	if n := len(b.calls.asked); n != 1 {
 		t.Errorf("asked about %d calls", n)
 	}
-	if a := b.asProxy(http.MethodGet, ""); a.status != http.StatusOK {
+	for _, name := range []string{"Content-Type", "X-Forwarded-Method", "X-Original-Method"} { // of proxies that ask without body and method
+		if a := b.asProxy(http.MethodGet, "", "Content-Type", "", name, "POST"); a.status != http.StatusForbidden {
+			t.Errorf("a GET with %s: %d", name, a.status)
+		}
+	}
+	if a := b.asProxy(http.MethodGet, "", "Content-Type", ""); a.status != http.StatusOK {
 		t.Errorf("a stream: %d %s", a.status, a.body)
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/inbound"
 )
 
 // Gateways are the server's settings for gateways that ask before they send a call.
@@ -35,7 +39,7 @@ const (
 func (g *Gateways) Bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&g.Addr, gatewayAddr, "", "address on which Envoy and other gateways ask over gRPC (default none)")
-	flags.StringVar(&g.Certificate, gatewayCert, "", "file with the certificate of --"+gatewayAddr+", in PEM (default without TLS)")
+	flags.StringVar(&g.Certificate, gatewayCert, "", "file with the certificate of --"+gatewayAddr+", in PEM, read again when it changes (default without TLS)")
 	flags.StringVar(&g.Key, gatewayKey, "", "file with the key of --"+gatewayCert)
 	flags.StringVar(&g.ClientCA, gatewayClientCA, "", "file with certificates, in PEM, one of which must have signed the gateway's own")
 	flags.StringSliceVar(&g.Drafts, gatewayDrafts, nil, "protocols for gateways that may still change: "+AccessRequests+", "+ExtMcp)
@@ -63,15 +67,15 @@ func (g *Gateways) Check() error {
 func (g *Gateways) Allows(draft string) bool { return slices.Contains(g.Drafts, draft) }
 
 // TLS reads the files. Nil: without TLS.
-func (g *Gateways) TLS() (*tls.Config, error) {
+func (g *Gateways) TLS(log *slog.Logger, now func() time.Time) (*tls.Config, error) {
 	if g.Certificate == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(g.Certificate, g.Key)
+	certificate, err := inbound.OpenCertificate(g.Certificate, g.Key, log, now)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", gatewayCert, err)
 	}
-	cfg := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	cfg := &tls.Config{GetCertificate: certificate.Get, MinVersion: tls.VersionTLS12}
 	if g.ClientCA == "" {
 		return cfg, nil
 	}

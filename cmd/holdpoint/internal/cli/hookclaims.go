@@ -29,7 +29,7 @@ const (
 func (h *hookCaller) claimContext() client.GateContext {
 	e := &h.event
 	return client.GateContext{
-		Host: h.hook.Name, SessionID: e.SessionID, Cwd: e.Cwd, Subagent: e.Subagent, Version: e.Version,
+		Host: h.hook.Name, SessionID: e.SessionID, Cwd: e.Cwd, Subagent: e.Subagent, Version: e.Version, Guard: h.guard,
 		Paths: resolvePaths(e.Cwd, h.hook.NamePaths(e)), File: readChanged(e.Cwd, h.hook.NameChanged(e)),
 	}
 }

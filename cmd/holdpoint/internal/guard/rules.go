@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/typed"
 )
 
 //go:embed rules/*.yaml
@@ -33,7 +34,7 @@ var secretFile = regexp.MustCompile(secretFiles)
 // HoldsSecrets reports whether the name of a file says that it often holds secrets.
 func HoldsSecrets(path string) bool { return secretFile.MatchString(filepath.ToSlash(path)) }
 
-var macro = regexp.MustCompile(`(!?)(FOLDER|SECRET|PATTERN)\(([a-zA-Z_.]+)\)`)
+var macro = regexp.MustCompile(`(!?)(FOLDER|SECRET|PATTERN|GLOB)\(([a-zA-Z_.]+)\)`)
 
 // StarterRules returns the starter rules of a host as the section rules of holdpoint.yaml: for one agent and one skill, and for the folders that are projects.
 // Without a project, nothing that names a path passes.
@@ -105,6 +106,8 @@ func expandMacros(condition string, projects []string) string {
 		switch name {
 		case "SECRET":
 			fmt.Fprintf(&b, "%s.matches(%s)", arg, quoteCEL(secretFiles))
+		case "GLOB":
+			fmt.Fprintf(&b, "%s.matches(%s) && !%s.matches(%s)", arg, quoteCEL(typed.PlainGlob), arg, quoteCEL(typed.SecretGlob))
 		case "PATTERN":
 			fmt.Fprintf(&b, "%s.matches(%s) && !%s.contains(\"..\")", arg, quoteCEL(relativePatterns), arg)
 		default:
