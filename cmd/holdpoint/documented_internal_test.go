@@ -16,8 +16,8 @@ import (
 
 var (
 	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
-	// beforeCommand is what may stand before a command in a line: variables, sudo, a shell's keyword or another command and its operator.
-	commandStart = regexp.MustCompile(`(?:^|[ (|&;])(?:\./|/usr/local/bin/)?holdpoint (.*)$`)
+	// commandStart finds a command at the beginning of a line or after an operator, behind sudo and variables.
+	commandStart = regexp.MustCompile(`(?:^|[|&;(] *)(?:sudo(?: --\S+)* )?(?:[A-Z_]+=\S+ )*(?:\./|/usr/local/bin/)?holdpoint (.*)$`)
 )
 
 // TestDocumentedCommands: each holdpoint command in the documentation exists, and takes the flags and the number of arguments that it is
@@ -37,7 +37,7 @@ func TestDocumentedCommands(t *testing.T) {
 					continue
 				}
 				seen++
-				if err := checkCommand(splitWords(found[1])); err != nil {
+				if err := checkCommand(splitShellLine(found[1])); err != nil {
 					t.Errorf("%s: holdpoint %s: %v", path, found[1], err)
 				}
 			}
@@ -59,7 +59,6 @@ func TestDocumentedCommands(t *testing.T) {
 func checkCommand(args []string) error {
 	e := &cli.Env{Getenv: func(string) string { return "" }, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
 	root := cli.NewRoot(e, newServeCmd(e), newDemoCmd(e))
-	var parsed error
 	var replace func(*cobra.Command)
 	replace = func(cmd *cobra.Command) {
 		if cmd.Runnable() {
@@ -73,8 +72,7 @@ func checkCommand(args []string) error {
 	root.SetArgs(args)
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
-	parsed = root.Execute()
-	return parsed
+	return root.Execute()
 }
 
 // stripComment removes a comment of the shell.
@@ -86,8 +84,8 @@ func stripComment(line string) string {
 	return line
 }
 
-// splitWords splits a command into words up to the operator that ends it. Quotes join words.
-func splitWords(text string) []string {
+// splitShellLine splits a command into words up to the operator that ends it. Quotes join words.
+func splitShellLine(text string) []string {
 	var words []string
 	var word strings.Builder
 	inWord, quote := false, rune(0)
