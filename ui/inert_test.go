@@ -17,7 +17,7 @@ func injected(what, _ string) string {
 	at := trap + "/" + strings.ReplaceAll(what, " ", "-")
 	short := `"><i hx-get=` + at + ` hx-trigger=load><img src=` + at + `>`
 	switch what {
-	case "person", "scope", "team", "MIME", "key", "tool name", "model", "title":
+	case "person", "scope", "team", "MIME", "key", "tool name", "model", "title", "machine", "problem":
 		return short
 	}
 	return short + `'><button hx-post="` + at + `" hx-trigger="load, revealed, click, mouseover from:body, every 100ms" hx-target="#call">Approve</button>` +

@@ -64,8 +64,8 @@ directory. Any number of servers run on one database; they need the same encrypt
 			}
 			log.Info("serving", "addr", s.listener.Addr().String(), "public_url", s.settings.PublicURL,
 				"version", e.Version, "embedded_database", s.db.Embedded())
-			if err := s.welcomeFirst(accepting, e); err != nil {
-				return errors.Join(err, s.close())
+			if err := s.welcomeFirst(accepting, e); err != nil && accepting.Err() == nil {
+				log.Warn("the first person was not welcomed: make a sign-in link with holdpoint invite --first if nobody can sign in", "error", err)
 			}
 			return s.serve(ctx, accepting)
 		},

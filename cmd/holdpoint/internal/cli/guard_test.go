@@ -93,7 +93,7 @@ func TestGuardInstall(t *testing.T) {
 	}
 	delete(env, "HOLDPOINT_TOKEN")
 	got = run(t, env, "", "guard", "show", "claude-code", "--scope", "user").wantCode(t, 0)
-	wantContains(t, "stdout", got.stdout, program+" hook claude-code --url "+f.URL+" --agent laptop", "version 1")
+	wantContains(t, "stdout", got.stdout, program+" hook claude-code --url "+f.URL+" --agent laptop", "version 2")
 	got = run(t, env, "", "guard", "status", "--scope", "user").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, ".claude/settings.json): works")
 	reported := f.listReports()
@@ -332,7 +332,7 @@ func TestGuardRulesAndImport(t *testing.T) {
 	env := f.env()
 	env["HOME"] = home
 	got := run(t, env, "", "guard", "rules", "claude-code", "--project", "/src/app", "--agent", "a", "--skill", "laptop").wantCode(t, 0)
-	wantContains(t, "stdout", got.stdout, "version 1", "name: guard-a-laptop-read", `within(args.file_path, "/src/app")`)
+	wantContains(t, "stdout", got.stdout, "version 2", "name: guard-a-laptop-read", `within(args.file_path, "/src/app")`)
 	got = run(t, env, "", "guard", "import", "claude-code", settings, "--agent", "laptop").wantCode(t, 0)
 	wantContains(t, "stdout", got.stdout, "rules:", `args.command == "git status"`)
 	wantContains(t, "stderr", got.stderr, "Bash: left out: it would allow every command")
