@@ -251,7 +251,7 @@ func (h *approvalHouse) checkCancellation(t *testing.T) {
 		})
 		both.Go(func() {
 			err := operatorAPI(h.server).Approve(context.WithoutCancel(t.Context()), shown)
-			if refused := (*holdpoint.Problem)(nil); err != nil && !(errors.As(err, &refused) && refused.Status == http.StatusConflict) {
+			if refused := (*holdpoint.Problem)(nil); err != nil && (!errors.As(err, &refused) || refused.Status != http.StatusConflict) {
 				t.Error(err)
 			}
 		})

@@ -276,7 +276,7 @@ func stopLocalServer(t testing.TB, process, dataDir string) {
 		t.Error(err)
 		return
 	}
-	err = eventually.Poll(context.Background(), patience, func() error {
+	err = eventually.Poll(context.WithoutCancel(t.Context()), patience, func() error {
 		if _, runs := findPostmaster(dataDir); runs {
 			return errors.New("its database still runs")
 		}

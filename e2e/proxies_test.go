@@ -425,8 +425,12 @@ func TestRollingRestartBehindProxies(t *testing.T) {
 	for i, p := range w.servers {
 		p.Signal(t, syscall.SIGTERM)
 		eventually.Succeeds(t, patience, "/readyz of a stopping server", func() error {
-			if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "503") {
-				return fmt.Errorf("it answers %v, want 503", err)
+			err := p.Ready()
+			if err == nil {
+				return errors.New("it is ready")
+			}
+			if !strings.Contains(err.Error(), "503") {
+				return fmt.Errorf("want 503: %w", err)
 			}
 			return nil
 		})

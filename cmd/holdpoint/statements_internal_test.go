@@ -765,10 +765,10 @@ var separationStatements = []statement{
 	{says: "where personal tokens are switched off, none works", show: func(r *trial) {
 		r.done(r.setRule(r.complete(rule.Spec{Name: "before", Effect: rule.Park})))
 		login := providertest.New("holdpoint", "")
-		r.Cleanup(login.Server.Close)
+		r.Cleanup(login.Close)
 		r.replaceServer(func(s *serverSettings) {
 			s.TokensOff = true
-			s.Providers.File = r.file([]map[string]any{{"name": "Company", "issuer": login.Server.URL, "client_id": "holdpoint", "default_roles": []string{"operator"}}})
+			s.Providers.File = r.file([]map[string]any{{"name": "Company", "issuer": login.URL, "client_id": "holdpoint", "default_roles": []string{"operator"}}})
 		})
 		r.wantRefusal(r.setRule(r.complete(rule.Spec{Name: "after", Effect: rule.Park})), "switched off", "the credential is unknown")
 	}},

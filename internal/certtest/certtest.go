@@ -32,7 +32,7 @@ func Write(t testing.TB, dir string, notAfter time.Time, names ...string) Files 
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 100))
 	check(t, err)
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "test"}, NotBefore: notAfter.AddDate(-10, 0, 0), NotAfter: notAfter,
 		DNSNames: append([]string{"localhost"}, names...), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}

@@ -21,7 +21,7 @@ var searchScript string
 //go:embed site.css
 var styleSheet string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Parse(pageText)) //nolint:gochecknoglobals // parsed once
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -47,6 +47,6 @@ func run(args []string) error {
 			return err
 		}
 	}
-	fmt.Printf("Wrote %d files. Open %s.\n", len(files), filepath.Join(args[0], "index.html"))
-	return nil
+	_, err = fmt.Fprintf(os.Stdout, "Wrote %d files. Open %s.\n", len(files), filepath.Join(args[0], "index.html"))
+	return err
 }

@@ -99,7 +99,6 @@ type storedChange struct {
 	payload []byte
 }
 
-// findWaiting locks and returns the change about a thing that has not been decided, or nil.
 // EndExpired removes the contents of changes that nobody decided in time. It does nothing without dual control's service.
 func (s *Service) EndExpired(ctx context.Context) error {
 	if s == nil {
@@ -113,6 +112,7 @@ func (s *Service) EndExpired(ctx context.Context) error {
 
 const endExpired = `UPDATE changes SET status = 'expired', sealed = NULL, fields = ` + keptFields + ` WHERE status = 'pending' AND expires_at <= holdpoint_now()`
 
+// findWaiting locks and returns the change about a thing that has not been decided, or nil.
 func (s *Service) findWaiting(ctx context.Context, tx pgx.Tx, p Proposal) (*storedChange, error) {
 	found, err := s.readStored(ctx, tx, `kind = $1 AND subject = $2 AND status = 'pending' FOR UPDATE`, p.Kind, p.Subject)
 	if errors.Is(err, ErrNotFound) {

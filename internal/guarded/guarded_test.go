@@ -290,7 +290,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	if !ok || invalid.Fields[0].Name != "id" {
 		t.Errorf("the 201st guard: %v", invalid)
 	}
-	if counts, err := w.Service.Count(t.Context()); err != nil || fmt.Sprint(counts) != "map[holds:200]" {
+	if counts, err := w.Count(t.Context()); err != nil || fmt.Sprint(counts) != "map[holds:200]" {
 		t.Errorf("%v, %v", counts, err)
 	}
 }

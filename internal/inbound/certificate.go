@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,7 +44,7 @@ func (c *Certificate) load() error {
 	if err != nil {
 		return fmt.Errorf("read the TLS key: %w", err)
 	}
-	both := append(chain[:len(chain):len(chain)], key...)
+	both := slices.Concat(chain, key)
 	if bytes.Equal(both, c.read) {
 		return nil
 	}

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/holdpoint/holdpoint/internal/certtest"
 	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/inbound"
@@ -163,15 +161,8 @@ func TestUnreadStreamEnds(t *testing.T) {
 			fmt.Fprint(w, "ok")
 		}
 	}, files, &logBuffer{})
-	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: files.Pool, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	client, err := (&http2.Transport{}).NewClientConn(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: files.Pool}, ForceAttemptHTTP2: true}
+	defer client.CloseIdleConnections()
 	get := func(path string) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+l.Addr().String()+path, http.NoBody)
@@ -212,7 +203,11 @@ func TestPlainRequestToTLS(t *testing.T) {
 	t.Parallel()
 	log := &logBuffer{}
 	l := serveTLS(t, echo, certtest.Write(t, t.TempDir(), time.Now().Add(time.Hour)), log)
-	response, err := http.Get("http://" + l.Addr().String() + "/read")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/read", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&http.Transport{}).RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -235,10 +235,9 @@ func listFiles(words []string) (files []string, ok bool) {
 // programs would otherwise leave out. A glob is plain if PlainGlob matches it and SecretGlob does not.
 const (
 	PlainGlob  = `^(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*(?:\*\*/)*(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\*\.(?:[A-Za-z0-9]+|\{[A-Za-z0-9]+(?:,[A-Za-z0-9]+)*\}))$`
-	SecretGlob = `(?i)(?:^|[.,{])(?:env|pem|key|p12|pfx|jks|keystore|kdbx)(?:$|[.,}])`
+	SecretGlob = `(?i)(?:^|[.,{])(?:env|pem|key|p12|pfx|jks|keystore|kdbx)(?:$|[.,}])` //nolint:gosec // G101: names of files
 )
 
-//nolint:gochecknoglobals // tables
 var plainGlob, secretGlob = regexp.MustCompile(PlainGlob), regexp.MustCompile(SecretGlob)
 
 // IsPlainGlob reports whether a glob is plain.

@@ -113,6 +113,7 @@ func readTexts(object json.RawMessage) (map[string][]string, error) {
 			if json.Unmarshal(m.Value, &list) == nil {
 				texts[m.Name()] = list
 			}
+		default: // no text
 		}
 	}
 	return texts, nil

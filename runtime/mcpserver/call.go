@@ -334,7 +334,7 @@ type outcome struct {
 // tellOutcome returns the outcome of a call for its client. The task of a gated call never fails: an error of its server becomes an error
 // result.
 func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
-	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 && !(w.task && c.Gated) {
+	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 && (!w.task || !c.Gated) {
 		return outcome{fault: true, status: x.faultStatus(c.Result), pieces: [][]byte{c.Result}}
 	}
 	var meta []byte

@@ -154,20 +154,40 @@ type McpError struct {
 // PermissionDenied is a code of [McpError].
 const PermissionDenied = 1
 
-// gRPC's codec takes messages with these methods.
+// gRPC's codec takes messages with the methods Reset, String and ProtoMessage.
 
-func (m *CheckRequest) Reset()         { *m = CheckRequest{} }
+// Reset implements a message of protobuf.
+func (m *CheckRequest) Reset() { *m = CheckRequest{} }
+
+// String returns the name of the message\'s type.
 func (m *CheckRequest) String() string { return fmt.Sprintf("%T", m) }
-func (*CheckRequest) ProtoMessage()    {}
 
-func (m *CheckResponse) Reset()         { *m = CheckResponse{} }
+// ProtoMessage marks a message.
+func (*CheckRequest) ProtoMessage() {}
+
+// Reset implements a message of protobuf.
+func (m *CheckResponse) Reset() { *m = CheckResponse{} }
+
+// String returns the name of the message\'s type.
 func (m *CheckResponse) String() string { return fmt.Sprintf("%T", m) }
-func (*CheckResponse) ProtoMessage()    {}
 
-func (m *McpRequest) Reset()         { *m = McpRequest{} }
+// ProtoMessage marks a message.
+func (*CheckResponse) ProtoMessage() {}
+
+// Reset implements a message of protobuf.
+func (m *McpRequest) Reset() { *m = McpRequest{} }
+
+// String returns the name of the message\'s type.
 func (m *McpRequest) String() string { return fmt.Sprintf("%T", m) }
-func (*McpRequest) ProtoMessage()    {}
 
-func (m *McpResult) Reset()         { *m = McpResult{} }
+// ProtoMessage marks a message.
+func (*McpRequest) ProtoMessage() {}
+
+// Reset implements a message of protobuf.
+func (m *McpResult) Reset() { *m = McpResult{} }
+
+// String returns the name of the message\'s type.
 func (m *McpResult) String() string { return fmt.Sprintf("%T", m) }
-func (*McpResult) ProtoMessage()    {}
+
+// ProtoMessage marks a message.
+func (*McpResult) ProtoMessage() {}

@@ -38,13 +38,15 @@ func (o *Outward) Bind(cmd *cobra.Command) {
 
 // Check refuses invalid settings and an unreadable token. It normalizes the hosts.
 func (o *Outward) Check() error {
+	hosts := make([]string, len(o.TrustedHosts))
 	for i, host := range o.TrustedHosts {
 		clean, err := trustedHost(host)
 		if err != nil {
 			return misusef("--%s %q: %w", trustedHosts, host, err)
 		}
-		o.TrustedHosts[i] = clean
+		hosts[i] = clean
 	}
+	o.TrustedHosts = hosts
 	if o.WorkloadTokenFile == "" {
 		return nil
 	}

@@ -59,7 +59,8 @@ func TestSampleSessions(t *testing.T) {
 			stages = append(stages, starter+s.importRules(t, s.edits))
 		}
 		reading, readingParked := 0, 0
-		row := fmt.Sprintf("| %s | %d |", s.host, len(calls))
+		var row strings.Builder
+		fmt.Fprintf(&row, "| %s | %d |", s.host, len(calls))
 		for stage, text := range stages {
 			book := readBook(t, text)
 			parked := 0
@@ -79,21 +80,21 @@ func TestSampleSessions(t *testing.T) {
 				}
 			}
 			if stage == 0 {
-				row += fmt.Sprintf(" %d of %d |", readingParked, reading)
+				fmt.Fprintf(&row, " %d of %d |", readingParked, reading)
 			}
-			row += fmt.Sprintf(" %.1f |", float64(10*parked)/float64(len(calls)))
+			fmt.Fprintf(&row, " %.1f |", float64(10*parked)/float64(len(calls)))
 			if stage == 2 && 10*parked > len(calls) {
 				t.Errorf("%s: %d questions in %d calls, want one in ten", s.host, parked, len(calls))
 			}
 		}
 		if len(stages) == 2 {
-			row += " – |"
+			row.WriteString(" – |")
 		}
 		if len(calls) < 200 || 10*readingParked > reading {
 			t.Errorf("%s: %d calls; %d of %d that read are questions, want one in ten", s.host, len(calls), readingParked, reading)
 		}
-		if !strings.Contains(string(docs), row) {
-			t.Errorf("docs/guard.md does not have the row\n%s", row)
+		if !strings.Contains(string(docs), row.String()) {
+			t.Errorf("docs/guard.md does not have the row\n%s", row.String())
 		}
 	}
 }
