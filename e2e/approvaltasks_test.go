@@ -178,7 +178,7 @@ func (h *approvalHouse) get(id string) approvalTask {
 
 func (h *approvalHouse) approve(n int) {
 	h.t.Helper()
-	shown, err := pendingFor(h.t.Context(), fmt.Sprint(n), h.server)
+	shown, err := pendingFor(h.t.Context(), strconv.Itoa(n), h.server)
 	if err == nil {
 		err = operatorAPI(h.server).Approve(h.t.Context(), shown)
 	}
@@ -212,7 +212,7 @@ func (h *approvalHouse) wantResult(id, disposition, words string, n, executions 
 		found.Result.IsError != (disposition != "approved-executed") {
 		h.t.Errorf("disposition %s, want %s: %s", got, disposition, found.raw)
 	}
-	if got := h.skill.Count(fmt.Sprint(n)); got != executions {
+	if got := h.skill.Count(strconv.Itoa(n)); got != executions {
 		h.t.Errorf("executed %d times, want %d", got, executions)
 	}
 }
@@ -239,7 +239,7 @@ func (h *approvalHouse) checkCancellation(t *testing.T) {
 	ends := map[string]int{}
 	for n := 100; n < 108; n++ {
 		id := h.create(n)
-		shown, err := pendingFor(t.Context(), fmt.Sprint(n), h.server)
+		shown, err := pendingFor(t.Context(), strconv.Itoa(n), h.server)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func (h *approvalHouse) checkCancellation(t *testing.T) {
 		both.Wait()
 		end := h.awaitEnd(id)
 		ends[end.Status]++
-		executions := h.skill.Count(fmt.Sprint(n))
+		executions := h.skill.Count(strconv.Itoa(n))
 		if end.Status == "cancelled" && (executions != 0 || end.Result != nil) || end.Status == "completed" && executions != 1 || ends["failed"] > 0 {
 			t.Errorf("executed %d times: %s", executions, end.raw)
 		}

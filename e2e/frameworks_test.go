@@ -36,7 +36,7 @@ func TestFrameworks(t *testing.T) {
 			model := &pollingModel{}
 			url := httptest.NewServer(model)
 			t.Cleanup(url.Close)
-			cmd := exec.CommandContext(t.Context(), findNode(t), example.name+".mjs", fmt.Sprintf(example.input, n)) //nolint:gosec // G204: an example
+			cmd := exec.CommandContext(t.Context(), findNode(t), example.name+".mjs", fmt.Sprintf(example.input, n))
 			cmd.Dir = frameworksFolder(t)
 			var stdout, stderr worldtest.Log
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -48,7 +48,7 @@ func TestFrameworks(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			pending, err := pendingFor(t.Context(), fmt.Sprint(n), server)
+			pending, err := pendingFor(t.Context(), strconv.Itoa(n), server)
 			if err == nil {
 				err = eventually.Poll(t.Context(), patience, func() error {
 					if waits := model.countWaits() + strings.Count(stderr.String(), "interrupted until 20"); waits < 2 {
@@ -66,8 +66,8 @@ func TestFrameworks(t *testing.T) {
 			if ended := cmd.Wait(); err != nil || ended != nil {
 				t.Fatalf("%v, %v: %s%s", err, ended, stdout.String(), stderr.String())
 			}
-			if !strings.Contains(stdout.String(), recordedText(n)) || counting.Count(fmt.Sprint(n)) != 1 {
-				t.Errorf("recorded %d times, and printed %q", counting.Count(fmt.Sprint(n)), stdout.String())
+			if !strings.Contains(stdout.String(), recordedText(n)) || counting.Count(strconv.Itoa(n)) != 1 {
+				t.Errorf("recorded %d times, and printed %q", counting.Count(strconv.Itoa(n)), stdout.String())
 			}
 			if texts := model.listTexts(); example.agent == "calm" && strings.Contains(strings.Join(texts, "\n"), "fix your mistakes") {
 				t.Errorf("the model was asked to mend a pending call: %q", texts)

@@ -47,7 +47,7 @@ func newGuardedHost(t testing.TB, p *holdpoint.Process, scope string) *guardedHo
 		copied := filepath.Join(root, "holdpoint")
 		text, err := os.ReadFile(program.Path)
 		if err == nil {
-			err = os.WriteFile(copied, text, 0o755) //nolint:gosec // G306: a program
+			err = os.WriteFile(copied, text, 0o755)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +85,7 @@ func (h *guardedHost) runHook(event, command string) (code int, said string) {
 	if err != nil || len(settings.Hooks[event]) != 1 {
 		h.t.Fatalf("%s: %v: %s", h.file, err, text)
 	}
-	hook := exec.CommandContext(h.t.Context(), "/bin/sh", "-c", settings.Hooks[event][0].Hooks[0].Command) //nolint:gosec // G204: the guard's hook
+	hook := exec.CommandContext(h.t.Context(), "/bin/sh", "-c", settings.Hooks[event][0].Hooks[0].Command)
 	hook.Stdin = strings.NewReader(fmt.Sprintf(`{"session_id":"s","cwd":%q,"hook_event_name":%q,"tool_name":"Bash","tool_input":{"command":%q},"tool_use_id":"toolu_1","tool_response":"x"}`,
 		h.work, event, command))
 	hook.Env = append(os.Environ(), h.cli.Env...)
@@ -99,7 +99,7 @@ func (h *guardedHost) runHook(event, command string) (code int, said string) {
 // startWatcher starts a watcher that runs until the test ends.
 func (h *guardedHost) startWatcher() {
 	h.t.Helper()
-	watcher := exec.CommandContext(h.t.Context(), h.cli.Program.Path, append([]string{"guard", "watch", "--interval", "100ms"}, h.scope...)...) //nolint:gosec // G204: the program under test
+	watcher := exec.CommandContext(h.t.Context(), h.cli.Program.Path, append([]string{"guard", "watch", "--interval", "100ms"}, h.scope...)...)
 	watcher.Env = append(os.Environ(), h.cli.Env...)
 	if err := watcher.Start(); err != nil {
 		h.t.Fatal(err)
@@ -165,7 +165,7 @@ func TestGuardJourney(t *testing.T) {
 			}
 			wantChat("Call ran without a release", "claude-code: Bash (coder)")
 
-			if err := os.WriteFile(h.file, []byte("{}"), 0o644); err != nil { //nolint:gosec // G306: settings
+			if err := os.WriteFile(h.file, []byte("{}"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if ran := h.guard("status"); ran.Code != 1 || !strings.Contains(ran.Stdout, "the hook is gone") {
@@ -194,7 +194,7 @@ func TestGuardJourney(t *testing.T) {
 // command named; the agent's key decides nothing.
 func TestGuardLocal(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

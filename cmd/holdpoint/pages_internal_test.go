@@ -30,7 +30,7 @@ func TestPages(t *testing.T) {
 	root.InitDefaultCompletionCmd()
 
 	manual := filepath.Join(dir, "man1")
-	if err := os.MkdirAll(manual, 0o755); err != nil { //nolint:gosec // G301: packages contain it
+	if err := os.MkdirAll(manual, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	epoch := time.Unix(0, 0).UTC()
@@ -40,7 +40,7 @@ func TestPages(t *testing.T) {
 	checkPages(t, root, manual)
 
 	completions := filepath.Join(dir, "completions")
-	if err := os.MkdirAll(completions, 0o755); err != nil { //nolint:gosec // G301: packages contain it
+	if err := os.MkdirAll(completions, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, generate := range map[string]func(io.Writer) error{
@@ -55,7 +55,7 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(text.String(), "__complete") {
 			t.Errorf("%s does not ask the program for completions", name)
 		}
-		if err := os.WriteFile(filepath.Join(completions, name), []byte(text.String()), 0o644); err != nil { //nolint:gosec // G306: everybody reads it
+		if err := os.WriteFile(filepath.Join(completions, name), []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

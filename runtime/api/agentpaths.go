@@ -51,7 +51,6 @@ type accessDecision struct {
 	Context  map[string]any `json:"context,omitempty"`
 }
 
-//nolint:gochecknoglobals // a constant
 var pathParameter = regexp.MustCompile(`{(\w+)}`)
 
 // describeAgentPaths adds these paths to the document.

@@ -462,8 +462,8 @@ func TestRestoredCopyIsRecognized(t *testing.T) {
 	}{
 		"in use":           {`SELECT 1`, false},
 		"table rewritten":  {`VACUUM FULL database_mark`, false},
-		"rows copied":      {`CREATE TABLE kept AS SELECT * FROM database_mark; TRUNCATE database_mark; INSERT INTO database_mark SELECT * FROM kept; DROP TABLE kept`, true},
-		"table copied":     {`ALTER TABLE database_mark RENAME TO kept; CREATE TABLE database_mark (LIKE kept INCLUDING ALL); INSERT INTO database_mark SELECT * FROM kept; DROP TABLE kept`, true},
+		"rows copied":      {`CREATE TABLE mark_copy AS SELECT * FROM database_mark; TRUNCATE database_mark; INSERT INTO database_mark SELECT * FROM mark_copy; DROP TABLE mark_copy`, true},
+		"table copied":     {`ALTER TABLE database_mark RENAME TO mark_copy; CREATE TABLE database_mark (LIKE mark_copy INCLUDING ALL); INSERT INTO database_mark SELECT * FROM mark_copy; DROP TABLE mark_copy`, true},
 		"of another place": {`UPDATE database_mark SET place = '7/' || place, writer = pg_current_xact_id()::text::bigint & 4294967295`, true},
 		"without a mark":   {`TRUNCATE database_mark`, false},
 	} {

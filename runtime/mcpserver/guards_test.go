@@ -73,7 +73,7 @@ func TestGuardReports(t *testing.T) {
 	} {
 		b.guards.fail(err)
 		a := b.guard("PUT", id.String(), body)
-		if status, says, _ := strings.Cut(want, " "); fmt.Sprint(a.status) != status || !strings.Contains(a.body, says) {
+		if status, says, _ := strings.Cut(want, " "); strconv.Itoa(a.status) != status || !strings.Contains(a.body, says) {
 			t.Errorf("%v: %d %s", err, a.status, a.body)
 		}
 	}
@@ -83,7 +83,7 @@ func TestGuardReports(t *testing.T) {
 		"400 json":       b.guard("PUT", id.String(), `{`),
 		"401 credential": b.guard("PUT", id.String(), body, "Authorization", "Bearer nobody"),
 	} {
-		if !strings.HasPrefix(name, fmt.Sprint(a.status)) {
+		if !strings.HasPrefix(name, strconv.Itoa(a.status)) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
