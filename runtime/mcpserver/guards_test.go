@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"strconv"
 	"testing"
 	"time"
 
