@@ -54,7 +54,7 @@ type section struct {
 func buildSite(source fs.FS) (map[string][]byte, error) {
 	s := &site{source: source, pages: map[string]*page{}, files: map[string][]byte{}}
 	s.addPage("README.md")
-	for i := range len(s.order) { // rewriting links adds pages
+	for i := 0; i < len(s.order); i++ { //nolint:intrange // rewriting links adds pages
 		p := s.order[i]
 		p.Body = template.HTML(s.rewriteLinks(p, string(p.Body))) //nolint:gosec // G203: the project's own files
 	}
