@@ -248,9 +248,9 @@ func (s *torture) callUntilTold(
 ) error {
 	id := ""
 	attempt := 0
-	return eventually.Poll(s.t.Context(), patience, func() error {
+	return eventually.Poll(s.t.Context(), 3*patience, func() error { // on a slow machine, a large result alone takes half a minute
 		attempt++
-		ctx, leave := context.WithTimeout(s.t.Context(), 10*time.Millisecond+patienceOf(min(time.Duration(attempt)*2*time.Second, 30*time.Second)))
+		ctx, leave := context.WithTimeout(s.t.Context(), 10*time.Millisecond+patienceOf(min(time.Duration(attempt)*2*time.Second, 2*time.Minute)))
 		defer leave()
 		agent := s.agent
 		agent.URL = server().URL
