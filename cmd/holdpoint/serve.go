@@ -101,8 +101,8 @@ directory. Any number of servers run on one database; they need the same encrypt
 	return cli.ServerSettings(cmd)
 }
 
-// welcomeFirst lets the first person in if nobody can sign in yet: with a link on a terminal, which is not kept anywhere. Logs are kept, so they get
-// the name of the command that makes such a link.
+// welcomeFirst lets the first person sign in if there is no way yet. A terminal gets a link. A log, which is kept, gets the name of the command
+// that makes such a link.
 func (s *server) welcomeFirst(ctx context.Context, e *cli.Env) error {
 	if s.settings.BootstrapToken != "" || len(s.vouching) > 0 {
 		return nil

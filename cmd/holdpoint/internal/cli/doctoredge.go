@@ -87,7 +87,7 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// checkPeople warns if nobody can sign in.
+// checkPeople warns if there is no way to sign in.
 func (e *Env) checkPeople(ctx context.Context, db *postgres.DB, s *skillCheck) []finding {
 	people, err := identity.New(identity.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: e.Now})
 	if err != nil {
