@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -62,7 +61,7 @@ func (e *Env) useLocalServer(ctx context.Context, found *guarded, o *guardOption
 		return err
 	}
 	e.token = strings.TrimSpace(string(text))
-	if !e.isServing(ctx) {
+	if e.checkReady(ctx, reportTimeout) != nil {
 		if err := e.startLocalServer(ctx, found, o, address.Host, tokenFile); err != nil {
 			return err
 		}
@@ -83,22 +82,6 @@ func (e *Env) makeLocalToken(found *guarded) (string, error) {
 	}
 	e.notef("Wrote %s.", path)
 	return path, nil
-}
-
-// isServing reports whether a server answers that is ready.
-func (e *Env) isServing(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.url, "/")+"/readyz", http.NoBody)
-	if err != nil {
-		return false
-	}
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return false
-	}
-	defer answer.Body.Close()
-	return answer.StatusCode == http.StatusOK
 }
 
 // startLocalServer starts the server as a process of its own, which outlives this command, and waits until it is ready.
@@ -130,7 +113,7 @@ func (e *Env) startLocalServer(ctx context.Context, found *guarded, o *guardOpti
 	go func() { ended <- server.Wait() }()
 	ctx, cancel := context.WithTimeout(ctx, localStart)
 	defer cancel()
-	for !e.isServing(ctx) {
+	for e.checkReady(ctx, reportTimeout) != nil {
 		select {
 		case err := <-ended:
 			return fmt.Errorf("the local server ended: %w: see %s: %s", cmp.Or(err, errors.New("without an error")), logFile, lastLine(logFile))

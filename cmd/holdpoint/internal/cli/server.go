@@ -40,6 +40,18 @@ func newServerCmd(e *Env) *cobra.Command {
 	})
 }
 
+// checkReady returns an error unless the server answers within the time that it is ready.
+func (e *Env) checkReady(ctx context.Context, within time.Duration) error {
+	api, err := e.newClient("") // /readyz needs no credential
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	_, err = api.Send(ctx, http.MethodGet, "/readyz", nil)
+	return err
+}
+
 func newHealthCmd(e *Env) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -48,13 +60,7 @@ func newHealthCmd(e *Env) *cobra.Command {
 printed. Images use this command as their health check.`,
 		Example: "  holdpoint health --url http://127.0.0.1:8080",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := e.newClient("") // /readyz needs no credential
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
-			if _, err := api.Send(ctx, http.MethodGet, "/readyz", nil); err != nil {
+			if err := e.checkReady(cmd.Context(), timeout); err != nil {
 				return err
 			}
 			if e.json {
