@@ -27,7 +27,7 @@ type agent struct {
 	prepare []step
 	// shell runs a command, edit replaces a line of note.txt, save saves a note with the MCP server of the run, and delegate starts a subagent.
 	shell    func(command string) step
-	edit     func(old, new string) step
+	edit     func(before, after string) step
 	save     func(text string) step
 	delegate func(prompt string) []step
 	// install writes the settings of the agent's user: its model, the MCP server of the run, and a hook unless its command is empty.
@@ -235,8 +235,8 @@ func claudeCode() agent {
 		shell: func(command string) step {
 			return step{tools: []string{"Bash"}, arguments: object{"command": command, "description": "write"}}
 		},
-		edit: func(old, new string) step {
-			return step{tools: []string{"Edit"}, arguments: object{"file_path": "PROJECT/note.txt", "old_string": old, "new_string": new}}
+		edit: func(before, after string) step {
+			return step{tools: []string{"Edit"}, arguments: object{"file_path": "PROJECT/note.txt", "old_string": before, "new_string": after}}
 		},
 		save: func(text string) step {
 			return step{tools: []string{"mcp__notes__save"}, arguments: object{"text": text}}
@@ -284,8 +284,8 @@ func codex() agent {
 		shell: func(command string) step {
 			return step{tools: []string{"shell_command", "exec_command", "shell"}, arguments: object{"command": command, "cmd": command}}
 		},
-		edit: func(old, new string) step {
-			return step{tools: []string{"apply_patch"}, input: "*** Begin Patch\n*** Update File: note.txt\n@@\n-" + old + "\n+" + new + "\n*** End Patch\n"}
+		edit: func(before, after string) step {
+			return step{tools: []string{"apply_patch"}, input: "*** Begin Patch\n*** Update File: note.txt\n@@\n-" + before + "\n+" + after + "\n*** End Patch\n"}
 		},
 		save: func(text string) step {
 			return step{tools: []string{"mcp__notes/save"}, arguments: object{"text": text}}
@@ -297,7 +297,8 @@ func codex() agent {
 			}
 		},
 		install: func(r *run, h installed) {
-			config := fmt.Sprintf(`model = "gpt-5.5"
+			var config strings.Builder
+			fmt.Fprintf(&config, `model = "gpt-5.5"
 model_provider = "fake"
 [model_providers.fake]
 name = "fake"
@@ -313,10 +314,10 @@ hooks = true
 `, r.model.URL, r.notes.URL)
 			if h.command != "" {
 				for _, event := range []string{"PreToolUse", "PostToolUse"} {
-					config += fmt.Sprintf("[[hooks.%s]]\n[[hooks.%s.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n", event, event, encode(h.command), day)
+					fmt.Fprintf(&config, "[[hooks.%s]]\n[[hooks.%s.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n", event, event, encode(h.command), day)
 				}
 			}
-			r.writeFile(filepath.Join(r.home, ".codex/config.toml"), config)
+			r.writeFile(filepath.Join(r.home, ".codex/config.toml"), config.String())
 		},
 		command: func(r *run, m mode) ([]string, []string) {
 			args := append([]string{"codex", "exec", "--skip-git-repo-check"}, m.args...)
@@ -338,9 +339,9 @@ func gemini() agent {
 		shell: func(command string) step {
 			return step{tools: []string{"run_shell_command"}, arguments: object{"command": command, "description": "write"}}
 		},
-		edit: func(old, new string) step {
+		edit: func(before, after string) step {
 			return step{tools: []string{"replace"}, arguments: object{
-				"file_path": "PROJECT/note.txt", "instruction": "change it", "old_string": old, "new_string": new,
+				"file_path": "PROJECT/note.txt", "instruction": "change it", "old_string": before, "new_string": after,
 			}}
 		},
 		save: func(text string) step {
@@ -377,8 +378,8 @@ func copilot() agent {
 		shell: func(command string) step {
 			return step{tools: []string{"bash"}, arguments: object{"command": command, "description": "write", "mode": "sync", "initial_wait": 30}}
 		},
-		edit: func(old, new string) step {
-			return step{tools: []string{"edit"}, arguments: object{"path": "PROJECT/note.txt", "old_str": old, "new_str": new}}
+		edit: func(before, after string) step {
+			return step{tools: []string{"edit"}, arguments: object{"path": "PROJECT/note.txt", "old_str": before, "new_str": after}}
 		},
 		save: func(text string) step { return step{tools: []string{"notes-save"}, arguments: object{"text": text}} },
 		delegate: func(prompt string) []step {
@@ -407,8 +408,11 @@ func copilot() agent {
 			}
 		},
 		modes: []mode{
-			{"--yolo", []string{"--yolo"}}, {"--allow-all-tools", []string{"--allow-all-tools"}}, {"--autopilot", []string{"--autopilot", "--allow-all-tools"}},
-			{"--plan", []string{"--plan", "--allow-all-tools"}}, {"default", nil},
+			{"--yolo", []string{"--yolo"}},
+			{"--allow-all-tools", []string{"--allow-all-tools"}},
+			{"--autopilot", []string{"--autopilot", "--allow-all-tools"}},
+			{"--plan", []string{"--plan", "--allow-all-tools"}},
+			{"default", nil},
 		},
 	}
 }
@@ -420,8 +424,8 @@ func openCode() agent {
 		shell: func(command string) step {
 			return step{tools: []string{"bash"}, arguments: object{"command": command, "description": "write"}}
 		},
-		edit: func(old, new string) step {
-			return step{tools: []string{"edit"}, arguments: object{"filePath": "PROJECT/note.txt", "oldString": old, "newString": new}}
+		edit: func(before, after string) step {
+			return step{tools: []string{"edit"}, arguments: object{"filePath": "PROJECT/note.txt", "oldString": before, "newString": after}}
 		},
 		save: func(text string) step { return step{tools: []string{"notes_save"}, arguments: object{"text": text}} },
 		delegate: func(prompt string) []step {

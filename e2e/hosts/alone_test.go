@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,7 +94,7 @@ func (r *run) changeTimeout(timeout string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	before := fmt.Sprint(day)
+	before := strconv.Itoa(day)
 	if r.agent.name == host.Gemini { // in milliseconds
 		before += "000"
 		timeout = strings.Replace(timeout, "2", "2000", 1)
@@ -130,7 +131,7 @@ func countCases(list []failure, results *cases) [][]string {
 				ran += results.ran[cell{i, a.name}]
 			}
 		}
-		rows = append(rows, []string{a.name, strings.Join(modes, ", "), fmt.Sprint(made), fmt.Sprint(ran)})
+		rows = append(rows, []string{a.name, strings.Join(modes, ", "), strconv.Itoa(made), strconv.Itoa(ran)})
 	}
 	return rows
 }
@@ -172,9 +173,10 @@ func compareTables(t *testing.T, rows, modes [][]string) {
 }
 
 func formatTable(heads []string, rows [][]string) string {
-	text := "| " + strings.Join(heads, " | ") + " |\n|" + strings.Repeat("---|", len(heads)) + "\n"
+	var text strings.Builder
+	fmt.Fprintf(&text, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(heads)))
 	for _, row := range rows {
-		text += "| " + strings.Join(row, " | ") + " |\n"
+		fmt.Fprintf(&text, "| %s |\n", strings.Join(row, " | "))
 	}
-	return text
+	return text.String()
 }

@@ -64,9 +64,9 @@ func (m *model) choose(body []byte, tools, results []string) (step, string, int,
 			m.results = append(m.results, result)
 		}
 	}
-	steps, conversation := m.steps, ""
+	steps := m.steps
 	if match := helperNumber.FindSubmatch(body); match != nil && !strings.Contains(string(body), mainPrompt) {
-		conversation = string(match[1])
+		conversation := string(match[1])
 		n, err := strconv.Atoi(conversation)
 		if err != nil || n >= len(m.helpers) {
 			m.log = append(m.log, "no helper "+conversation)
