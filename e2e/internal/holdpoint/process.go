@@ -49,11 +49,13 @@ type Process struct {
 	URL  string
 	Port int
 
-	name   string
-	cmd    *exec.Cmd
-	output *output
-	ended  chan struct{}
-	err    error // set when ended is closed
+	name string
+	cmd  *exec.Cmd
+	// lastSignal ends the process with its test.
+	lastSignal syscall.Signal
+	output     *output
+	ended      chan struct{}
+	err        error // set when ended is closed
 }
 
 // Serve starts a server and waits until it is ready. The end of the test kills the server.
@@ -98,7 +100,10 @@ func (p Program) TryStart(t testing.TB, o Options) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", process.name, err)
 	}
-	process.cmd = cmd
+	process.cmd, process.lastSignal = cmd, syscall.SIGKILL
+	if p.Server != "" { // a client that is killed leaves its container running
+		process.lastSignal = syscall.SIGINT
+	}
 	go func() {
 		defer close(process.ended)
 		process.err = cmd.Wait()
@@ -154,9 +159,9 @@ func (o Options) buildEnvironment(t testing.TB) []string {
 	return append(env, o.Env...)
 }
 
-// endWithTest kills the process and looks for data races in its output.
+// endWithTest ends the process and looks for data races in its output.
 func (p *Process) endWithTest(t testing.TB) {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Signal(p.lastSignal) // it may have ended
 	<-p.ended
 	if strings.Contains(p.output.readAll(), "WARNING: DATA RACE") {
 		t.Errorf("%s: a data race, see its output", p.name)
