@@ -493,4 +493,3 @@ func readPlaceOfMark(t *testing.T, databaseURL string) (place string) {
 	}
 	return place
 }
-
