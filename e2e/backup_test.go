@@ -216,9 +216,11 @@ func (d *drill) continueOn(databaseURL, dataDir string) {
 	d.t.Helper()
 	executed := d.counting.All()
 	d.databaseURL, d.dataDir = databaseURL, dataDir
-	doctor := holdpoint.CLI{Program: program, URL: d.servers[0].URL, Env: []string{"DATABASE_URL=" + databaseURL, "HOLDPOINT_DATA_DIR=" + dataDir}}
+	doctor := holdpoint.CLI{Program: program, URL: d.servers[0].URL, Env: []string{
+		"DATABASE_URL=" + databaseURL, "HOLDPOINT_DATA_DIR=" + dataDir, fmt.Sprintf("HOLDPOINT_ADDR=127.0.0.1:%d", d.servers[0].Port),
+	}}
 	said := doctor.Must(d.t, "doctor")
-	for _, want := range []string{"ok    encryption key", "that of the database"} {
+	for _, want := range []string{"ok    encryption key", "that of the database", "warn  restored"} {
 		if !strings.Contains(said, want) {
 			d.t.Errorf("doctor does not say %q:\n%s", want, said)
 		}
@@ -252,6 +254,9 @@ func (d *drill) continueOn(databaseURL, dataDir string) {
 		if _, told := d.told[n]; !told {
 			client.addServer(server)
 		}
+	}
+	if said := doctor.Must(d.t, "doctor"); strings.Contains(said, "restored") || !strings.Contains(said, "ok    address") {
+		d.t.Errorf("doctor, after the start:\n%s", said)
 	}
 	requests := len(d.model.Requests())
 	d.decideRest(server, executed)

@@ -20,6 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 func newDoctorCmd(e *Env) *cobra.Command {
@@ -30,8 +31,8 @@ func newDoctorCmd(e *Env) *cobra.Command {
 		Use: "doctor", Short: "Check that everything serve needs is there",
 		Long: `Check that everything serve needs is there, with the settings that serve would have: the data
 directory, the database and its schema, the encryption key, the clocks. With a token, also check a
-running server and its skills. It also checks the TLS certificate, the trusted proxies, and that someone can
-sign in.
+running server and its skills. It also checks the address, the TLS certificate, the trusted proxies, that
+someone can sign in, that someone can approve each agent's calls, and whether the database was restored.
 
 With --skill, connect to that skill's server step by step: the challenge, the metadata, the
 authorization server, the client, the token, then the connection and the tools. This needs no running
@@ -108,6 +109,7 @@ func (e *Env) examineAll(ctx context.Context, d database, filesURL string, skill
 	if skill.name != "" {
 		return append(findings, e.examineSkill(ctx, d, skill)...)
 	}
+	findings = append(findings, checkAddress(ctx, skill)...)
 	return append(findings, e.checkServer(ctx)...)
 }
 
@@ -162,7 +164,10 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
 		advice := "the text above says what is missing"
-		if config.DatabaseURL != "" {
+		switch {
+		case errors.Is(err, postgres.ErrSharedSessions):
+			advice = "set " + postgres.SessionURLVariable + " to the address of PostgreSQL itself, and keep DATABASE_URL"
+		case config.DatabaseURL != "":
 			advice = "check DATABASE_URL, and that the server runs and lets this machine in"
 		}
 		return []finding{{fail, "PostgreSQL", err.Error(), advice}, firstFinding(e.checkKey(ctx, d, nil))}
@@ -172,7 +177,12 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	findings := []finding{inspectDatabase(ctx, db), e.checkClock(ctx, db), schema, key}
 	findings = append(findings, checkStandby(ctx, config, e.Getenv(postgres.ReadURLVariable))...)
 	if schema.Status == ok {
-		findings = append(findings, e.checkPeople(ctx, db, skill)...)
+		findings = append(findings, checkMark(ctx, db)...)
+		people := e.checkPeople(ctx, db, skill)
+		findings = append(findings, people...)
+		if key.Status == ok && len(people) == 0 {
+			findings = append(findings, e.checkReviewers(ctx, db, box, skill)...)
+		}
 	}
 	if schema.Status == ok && key.Status == ok {
 		findings = append(findings, checkReceivers(ctx, db, box, &skill.outward)...)
@@ -286,6 +296,22 @@ func checkSchema(ctx context.Context, db *postgres.DB) finding {
 		f.Status, f.Advice = warn, "serve applies them when it starts, or run holdpoint migrate"
 	}
 	return f
+}
+
+// checkMark says what a start does to the calls of a restored database.
+func checkMark(ctx context.Context, db *postgres.DB) []finding {
+	const check = "restored"
+	restored, err := call.ExamineMark(ctx, db)
+	switch {
+	case err != nil:
+		return []finding{{fail, check, err.Error(), "look at the database's log"}}
+	case restored == nil:
+		return nil
+	}
+	return []finding{{
+		warn, check, fmt.Sprintf("the database was restored (%s): %d calls that may have been sent since the backup become unknown at the next start", restored.Reason, restored.Calls),
+		"stop all servers of the database that this one replaces, then start one; see docs/backup.md",
+	}}
 }
 
 // checkKey opens the key, and with a database decrypts its check value.
