@@ -40,7 +40,8 @@ all that the agent has. Applied again it changes nothing.
 
 -f names a file or a folder, and may be repeated. Of a folder, all files that end in .yaml or .yml are
 read, in order of their names. A name may be declared once. If something is wrong, all errors are shown
-with their lines, those that only the server finds included, and nothing is changed.
+with their lines, those that only the server finds included, and nothing is changed. A tool that its
+skill does not have is a warning, because servers change their tools.
 
 --label marks what the files declare. With --prune, what has the label and is in no file any more is
 deleted. What was made in the dashboard, or has another label, is never deleted.
@@ -181,6 +182,9 @@ func (e *Env) applyFiles(ctx context.Context, api *client.Client, d declaration,
 	}
 	text, err := api.Send(ctx, http.MethodPost, "/api/v1/apply", map[string]any{"spec": declared.Spec, "dry_run": dryRun || len(wrong) > 0})
 	if len(wrong) == 0 {
+		if err == nil {
+			e.warnUnknownTools(ctx, api, declared)
+		}
 		return text, locateErrors(declared, "body.spec", err)
 	}
 	var more manifest.Errors
