@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,10 +98,15 @@ func (e *Env) printFindings(findings []finding) error {
 func oneLine(text string) string { return escapeCell(strings.Join(strings.Fields(text), " ")) }
 
 func (e *Env) examineAll(ctx context.Context, d database, filesURL string, skill *skillCheck) []finding {
-	if err := d.fillDefaults(e); err != nil {
+	needsDir := NeedsDataDir(e.Getenv("DATABASE_URL"), d.key(e), filesURL)
+	err := d.fillDefaults(e)
+	if err == nil && d.dataDir == "" && needsDir {
+		_, err = postgres.DefaultDataDir(e.Getenv)
+	}
+	if err != nil {
 		return []finding{{fail, "settings", err.Error(), "give a --data-dir"}}
 	}
-	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
+	findings := []finding{{ok, "settings", "data directory " + cmp.Or(d.dataDir, "none") + ", server " + e.url, ""}, checkDataDir(d.dataDir, needsDir)}
 	findings = append(findings, e.checkEdge(skill)...)
 	outward := checkOutward(&skill.outward) // it also normalizes the trusted hosts
 	findings = append(findings, e.checkDatabase(ctx, d, skill)...)
@@ -136,8 +142,16 @@ func checkFileStorage(location string) []finding {
 	return []finding{{ok, "file storage", bucket.Name(location), ""}}
 }
 
-func checkDataDir(dir string) finding {
+// NeedsDataDir reports whether serve cannot do without a data directory. Programs of skills need one in any case.
+func NeedsDataDir(databaseURL, key, filesURL string) bool {
+	return databaseURL == "" || key == "" || filesURL == ""
+}
+
+func checkDataDir(dir string, needed bool) finding {
 	const check = "data directory"
+	if !needed {
+		return finding{ok, check, "only the programs of skills need one: database, key and files are elsewhere", ""}
+	}
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -122,6 +122,14 @@ func TestDoctorFindsBrokenSetups(t *testing.T) {
 		}, 0, []string{"ok    address", "a server of Holdpoint listens"}, ""},
 		"address of another machine":  {func(s *setup) { s.env["HOLDPOINT_ADDR"] = "192.0.2.1:8080" }, 1, []string{"fail  address", "name an address of this machine"}, ""},
 		"data directory is read-only": {func(s *setup) { s.env["HOLDPOINT_DATA_DIR"] = "/proc" }, 1, []string{"fail  data directory", "let this user write to it"}, ""},
+		"nothing needs a data directory": {func(s *setup) {
+			keyset, err := secret.NewKeyset()
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			delete(s.env, "HOLDPOINT_DATA_DIR")
+			s.env["HOLDPOINT_ENCRYPTION_KEY"], s.env["HOLDPOINT_FILES_URL"] = keyset, "file://"+s.t.TempDir()
+		}, 0, []string{"ok    data directory   only the programs of skills"}, ""},
 		"server is down": {func(s *setup) {
 			s.env["HOLDPOINT_URL"], s.env["HOLDPOINT_TOKEN"] = "http://127.0.0.1:1", "hush"
 		}, 1, []string{"fail  server", "start it with holdpoint serve"}, "hush"},
