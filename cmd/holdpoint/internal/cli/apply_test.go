@@ -56,6 +56,25 @@ func TestApply(t *testing.T) {
 	wantContains(t, "JSON", run(t, env, "", "apply", "-f", file, "--json").wantCode(t, 0).stdout, `{"items":[`)
 }
 
+// TestApplyWaits: apply --wait prints the health of each skill that was applied.
+func TestApplyWaits(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("POST /api/v1/apply", `{"items":[{"kind":"skill","name":"good","action":"create"},{"kind":"skill","name":"bad","action":"unchanged"},
+		{"kind":"skill","name":"old","action":"delete"},{"kind":"agent","name":"billing","action":"create"}],"next_cursor":null}`).
+		setAnswer("POST /api/v1/skills/good/probe", `{"ok":true,"steps":[{"name":"tools/list","detail":"3 tools"}]}`).
+		setAnswer("POST /api/v1/skills/bad/probe", `{"ok":false,"steps":[{"name":"connect","error":"refused"}]}`)
+	file := writeFile(t, "holdpoint.yaml", declared)
+	env := f.env()
+	env["TEAM"] = "t0p"
+	got := run(t, env, "", "apply", "-f", file, "--wait").wantCode(t, 1)
+	const want = "ok    skill good: tools/list: 3 tools\nfail  skill bad: connect: refused\n      → see holdpoint skill probe bad\n"
+	if got.stderr != want {
+		t.Errorf("got\n%s\nwant\n%s", got.stderr, want)
+	}
+	run(t, env, "", "apply", "-f", file).wantCode(t, 0)
+	run(t, env, "", "apply", "-f", file, "--wait", "--dry-run").wantCode(t, 0)
+}
+
 // TestApplyWarnsOfUnknownTools: a misspelled tool is a warning with its place, unless the skill's tools are unknown.
 func TestApplyWarnsOfUnknownTools(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -410,20 +411,28 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{{fail, "server", err.Error(), "is it a Holdpoint that answers at " + e.url + "?"}}
 	}
-	roles := checkRoles(ctx, api)
-	findings := make([]finding, 1+len(skills.Items), 1+len(skills.Items)+len(roles))
-	findings[0] = finding{ok, "server", fmt.Sprintf("%s answers and has %d skills", e.url, len(skills.Items)), ""}
+	names := make([]string, len(skills.Items))
+	for i, skill := range skills.Items {
+		names[i] = skill.Name
+	}
+	findings := []finding{{ok, "server", fmt.Sprintf("%s answers and has %d skills", e.url, len(skills.Items)), ""}}
+	return slices.Concat(findings, checkSkills(ctx, api, names), checkRoles(ctx, api))
+}
+
+// checkSkills lets the server connect to skills, several at a time.
+func checkSkills(ctx context.Context, api *client.Client, names []string) []finding {
+	findings := make([]finding, len(names))
 	slots := make(chan struct{}, 8)
 	var probing sync.WaitGroup
-	for i, skill := range skills.Items {
+	for i, name := range names {
 		probing.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			findings[1+i] = checkSkill(ctx, api, skill.Name)
+			findings[i] = checkSkill(ctx, api, name)
 		})
 	}
 	probing.Wait()
-	return append(findings, roles...)
+	return findings
 }
 
 // checkRoles lists the people who have a role that does not count, because roles are separate on the server.
