@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/internal/eventually"
@@ -88,6 +89,27 @@ func TestDemoOnAnotherDatabase(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dataDir, "postgres")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an embedded cluster was made: %v", err)
 	}
+	validKeys := func(wanted int) func() error {
+		return func() error {
+			keys, err := holdpoint.List[struct {
+				RevokedAt *time.Time `json:"revoked_at"`
+			}](t.Context(), operatorAPI(p), "agents/demo/keys", "")
+			valid := 0
+			for _, key := range keys {
+				if key.RevokedAt == nil {
+					valid++
+				}
+			}
+			if err == nil && valid != wanted {
+				err = fmt.Errorf("%d of %d keys are valid, want %d", valid, len(keys), wanted)
+			}
+			return err
+		}
+	}
+	o.Port = holdpoint.FreePort(t)
+	o.Args = nil
+	program.Serve(t, o)
+	eventually.Succeeds(t, patience, "a second demo on the same data leaves the first one's key", validKeys(2))
 }
 
 // firstToken returns the lines about how Holdpoint gets to list the protected skill's tools.

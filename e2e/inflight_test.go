@@ -67,7 +67,7 @@ func inFlight(t *testing.T, agent *stubborn, counting *skill.Counting, gated boo
 	return done
 }
 
-func awaitArrival(t *testing.T, ledger *skill.Ledger, n string) {
+func awaitArrival(t testing.TB, ledger *skill.Ledger, n string) {
 	t.Helper()
 	eventually.Succeeds(t, patience, "arrival of "+n, func() error {
 		if ledger.Count(n) == 0 {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -54,6 +55,31 @@ func Examine(ctx context.Context, cfg Config, skill string, step func(Step)) err
 		return err
 	}
 	return source.Probe(ctx, server, step)
+}
+
+// ExamineReviewers returns each agent's gated skills whose calls nobody who is a reviewer now can approve. A call on behalf of a person may still lack a
+// reviewer, because people do not decide their own calls.
+func ExamineReviewers(ctx context.Context, cfg Config) ([]agent.GatedSkill, error) {
+	gated, err := agent.GatedSkills(ctx, cfg.DB.Pool())
+	if err != nil || len(gated) == 0 {
+		return nil, err
+	}
+	rt, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer rt.closeServices(context.WithoutCancel(ctx))
+	var lacking []agent.GatedSkill
+	for _, one := range gated {
+		able, err := rt.listDeciders(ctx, &approval.Approval{AgentID: one.AgentID, SkillID: one.SkillID, Team: one.Team, EscalateTo: one.EscalateTo})
+		if err != nil {
+			return nil, err
+		}
+		if len(able) == 0 {
+			lacking = append(lacking, one)
+		}
+	}
+	return lacking, nil
 }
 
 // RefusedSkills lists by name the registered skills whose programs a policy refuses. It reads no secrets.

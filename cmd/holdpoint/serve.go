@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,8 @@ func (s *serverSettings) readEnvironment(e *cli.Env) error {
 		return err
 	}
 	if s.DataDir == "" {
-		if s.DataDir, err = postgres.DefaultDataDir(e.Getenv); err != nil {
+		s.DataDir, err = postgres.DefaultDataDir(e.Getenv)
+		if err != nil && cli.NeedsDataDir(s.DatabaseURL, cmp.Or(s.EncryptionKey, s.EncryptionKeyFile), s.FilesURL) {
 			return err
 		}
 	}

@@ -134,7 +134,7 @@ func TestReaderOnStandby(t *testing.T) {
 	if rows, onStandby := readThings(t, db); rows != 51 || onStandby {
 		t.Errorf("the standby is gone: %d rows, from the standby: %t", rows, onStandby)
 	}
-	pair.Standby.Restart()
+	pair.Standby.Start()
 	wantOnStandby(t, db, 51)
 	addThing(t, db)
 	pair.FailOver() // the server of ReadURL is no standby now, and that of DatabaseURL is gone

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,13 @@ func (m *ModelSpec) Sees() bool {
 // Cost returns the cost of tokens in the currency of the prices. Tokens without a price cost nothing.
 func (m *ModelSpec) Cost(input, output int64) float64 {
 	const million = 1_000_000
-	return (float64(input)*m.InputPrice + float64(output)*m.OutputPrice) / million
+	return RoundCost((float64(input)*m.InputPrice + float64(output)*m.OutputPrice) / million)
+}
+
+// RoundCost removes what binary fractions add to a sum of costs: 0.00021, not 0.00020999999999999998.
+func RoundCost(cost float64) float64 {
+	const digits = 1e12
+	return math.Round(cost*digits) / digits
 }
 
 // hasPrice reports whether the cost is counted.

@@ -91,3 +91,16 @@ func TestModelsWithImages(t *testing.T) {
 		}
 	}
 }
+
+func TestCostIsRounded(t *testing.T) {
+	t.Parallel()
+	cheap := agent.ModelSpec{InputPrice: 0.7}
+	sum := 0.0
+	for range 3 {
+		sum = agent.RoundCost(sum + cheap.Cost(100, 0))
+	}
+	text, err := json.Marshal(sum)
+	if err != nil || string(text) != "0.00021" {
+		t.Errorf("the sum is %s, %v", text, err)
+	}
+}

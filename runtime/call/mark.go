@@ -50,18 +50,13 @@ func (s *Service) checkMark(ctx context.Context, timeline postgres.Timeline) err
 			return err
 		}
 		m, err := readMark(ctx, tx)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows): // a new database, or of a version without the mark
-		case err != nil:
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no row: a new database, or of a version without the mark
 			return err
-		case !m.Original || m.Place != place:
-			restored = "it is a copy"
-		case m.Timeline != timeline && m.Timeline != 0 && timeline != 0:
-			restored = fmt.Sprintf("timeline %d follows %d, and no process of that time runs", timeline, m.Timeline)
-		default:
-			return nil
 		}
-		if restored != "" {
+		if err == nil {
+			if restored = m.explainRestored(place, timeline); restored == "" {
+				return nil
+			}
 			if lost, err = s.abandonInTx(ctx, tx); err != nil {
 				return err
 			}
@@ -75,6 +70,56 @@ func (s *Service) checkMark(ctx context.Context, timeline postgres.Timeline) err
 		s.reportRestored(ctx, restored, lost)
 	}
 	return nil
+}
+
+// explainRestored says why the database at a place is a restored copy; "": it is the one in use.
+func (m *databaseMark) explainRestored(place string, timeline postgres.Timeline) string {
+	switch {
+	case !m.Original || m.Place != place:
+		return "it is a copy"
+	case m.Timeline != timeline && m.Timeline != 0 && timeline != 0:
+		return fmt.Sprintf("timeline %d follows %d, and no process of that time runs", timeline, m.Timeline)
+	}
+	return ""
+}
+
+// Restored describes a database that was restored and not used since.
+type Restored struct {
+	Reason string
+	Calls  int // that become unknown at the first start
+}
+
+// ExamineMark returns nil if the database was not restored, or was used since.
+func ExamineMark(ctx context.Context, db *postgres.DB) (*Restored, error) {
+	place, err := readPlace(ctx, db.Pool())
+	if err != nil {
+		return nil, err
+	}
+	var found *Restored
+	err = postgres.InTx(ctx, db.Pool(), func(tx pgx.Tx) error {
+		m, err := readMark(ctx, tx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		reason := m.explainRestored(place, db.Timeline())
+		if reason == "" {
+			return nil
+		}
+		sendable, err := listSendable(ctx, tx)
+		if err != nil {
+			return err
+		}
+		unconnected, err := listUnconnected(ctx, tx)
+		found = &Restored{reason, len(sendable) + len(unconnected)}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the mark of the database: %w", err)
+	}
+	return found, nil
 }
 
 func readMark(ctx context.Context, tx pgx.Tx) (databaseMark, error) {
@@ -102,23 +147,17 @@ const restoredMessage = "the database was restored; the call may have been execu
 // abandonInTx makes all calls unknown that could be sent without another decision, because they may have been sent before the database was
 // restored. It stops what makes such calls.
 func (s *Service) abandonInTx(ctx context.Context, tx pgx.Tx) ([]*move, error) {
-	open, err := readOpen(ctx, tx)
+	sendable, err := listSendable(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	var ids []uuid.UUID
-	for _, c := range open {
-		if c.Status == Approved || c.ClaimedBy != nil {
-			ids = append(ids, c.ID)
-		}
-	}
-	lost, err := s.markUnknown(ctx, tx, ids, nil, restoredMessage)
+	lost, err := s.markUnknown(ctx, tx, sendable, nil, restoredMessage)
 	if err != nil {
 		return nil, err
 	}
-	unconnected, err := readIDs(ctx, tx, `SELECT id FROM calls WHERE status = 'needs_connection' FOR UPDATE`)
+	unconnected, err := listUnconnected(ctx, tx)
 	if err != nil {
-		return nil, fmt.Errorf("find calls without a connection: %w", err)
+		return nil, err
 	}
 	forgotten := make([]*move, len(unconnected))
 	for i, id := range unconnected {
@@ -133,6 +172,26 @@ func (s *Service) abandonInTx(ctx context.Context, tx pgx.Tx) ([]*move, error) {
 		err = s.StopWork(ctx, tx)
 	}
 	return append(lost, forgotten...), err
+}
+
+// listSendable returns the calls that are approved, or claimed by a process.
+func listSendable(ctx context.Context, tx pgx.Tx) (ids []uuid.UUID, err error) {
+	open, err := readOpen(ctx, tx)
+	for _, c := range open {
+		if c.Status == Approved || c.ClaimedBy != nil {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, err
+}
+
+// listUnconnected locks the calls that wait for a connection, and returns them.
+func listUnconnected(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
+	ids, err := readIDs(ctx, tx, `SELECT id FROM calls WHERE status = 'needs_connection' FOR UPDATE`)
+	if err != nil {
+		return nil, fmt.Errorf("find calls without a connection: %w", err)
+	}
+	return ids, nil
 }
 
 func (s *Service) reportRestored(ctx context.Context, reason string, lost []*move) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 const loopColumns = `conversation_id, agent_id, principal_id, coalesce(handle, ''), status, coalesce(code, ''), stopping, step, job_id,
@@ -54,6 +55,7 @@ func scanLoop(row pgx.CollectableRow) (*loop, error) {
 	if runFrom != nil {
 		l.runFrom = *runFrom
 	}
+	l.Cost = agent.RoundCost(l.Cost) // earlier versions stored sums as they were
 	l.PrincipalID, l.asked, l.ForkedFrom, l.claimedBy = idOrNil(principal), idOrNil(question), idOrNil(forked), idOrNil(claimant)
 	return l, err
 }

@@ -271,7 +271,7 @@ func countUsage(l *loop, r *Reply) {
 	l.Turns++
 	l.InputTokens += r.Usage.InputTokens
 	l.OutputTokens += r.Usage.OutputTokens
-	l.Cost += r.Cost
+	l.Cost = agent.RoundCost(l.Cost + r.Cost)
 }
 
 // acceptReply stores a reply.

@@ -158,7 +158,7 @@ func describeEnd(code string) text.Message {
 func describeTotals(c *converse.Conversation) text.Message {
 	requests, cost := text.ConversationRequests(c.Turns), text.Message{}
 	if c.Cost > 0 {
-		cost = text.ConversationCost(text.Decimal(c.Cost, 4))
+		cost = text.ConversationCost(text.Decimal(c.Cost, -1))
 	}
 	return text.Join(" · ", requests, describeTokens(c.InputTokens, c.OutputTokens), cost)
 }

@@ -1,4 +1,5 @@
-// Package replica runs a primary PostgreSQL with a standby that follows it, for tests that kill the primary.
+// Package replica runs PostgreSQL servers of a test's own: a primary with a standby that follows it, for tests that kill the primary, and
+// single servers, for tests that back up and restore.
 package replica
 
 import (
@@ -28,7 +29,6 @@ const patience = 3 * time.Minute
 // Pair is a primary and its standby. Both let this machine in without a password.
 type Pair struct {
 	Primary, Standby *Server
-	database         string
 }
 
 // Server is a PostgreSQL server that ends with its test.
@@ -39,22 +39,32 @@ type Server struct {
 	bin  string
 }
 
+const database = "holdpoint"
+
 // Start starts a pair with an empty database and a role without privileges that owns it. The primary's commits wait for a
 // synchronous standby.
 func Start(t testing.TB, synchronous bool) *Pair {
 	t.Helper()
-	p := &Pair{Primary: newServer(t), Standby: newServer(t), database: "holdpoint"}
-	p.Primary.run("initdb", "--pgdata="+p.Primary.dir, "--username=postgres", "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-sync")
-	p.Primary.start()
-	p.Primary.Exec("CREATE ROLE holdpoint LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE", "CREATE DATABASE holdpoint OWNER holdpoint")
+	p := &Pair{Primary: StartServer(t), Standby: NewServer(t)}
+	p.Primary.Exec("CREATE DATABASE holdpoint OWNER holdpoint")
 	p.Standby.run("pg_basebackup", "--pgdata="+p.Standby.dir, "--host=127.0.0.1", "--port="+strconv.Itoa(p.Primary.port), "--username=postgres",
 		"--write-recovery-conf", "--checkpoint=fast", "--no-sync")
-	p.Standby.start()
+	p.Standby.Start()
 	if synchronous {
 		p.Primary.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
 	}
 	p.awaitState(synchronous)
 	return p
+}
+
+// StartServer starts a server with a role without privileges, holdpoint.
+func StartServer(t testing.TB) *Server {
+	t.Helper()
+	s := NewServer(t)
+	s.run("initdb", "--pgdata="+s.dir, "--username=postgres", "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-sync")
+	s.Start()
+	s.Exec("CREATE ROLE holdpoint LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")
+	return s
 }
 
 func (p *Pair) awaitState(synchronous bool) {
@@ -76,17 +86,18 @@ func (p *Pair) awaitState(synchronous bool) {
 // URL returns a connection string that names both servers.
 func (p *Pair) URL() string {
 	return fmt.Sprintf("postgres://holdpoint@127.0.0.1:%d,127.0.0.1:%d/%s?sslmode=disable&target_session_attrs=read-write",
-		p.Primary.port, p.Standby.port, p.database)
+		p.Primary.port, p.Standby.port, database)
 }
 
 // StandbyURL returns a connection string that names the standby.
-func (p *Pair) StandbyURL() string {
-	return fmt.Sprintf("postgres://holdpoint@127.0.0.1:%d/%s?sslmode=disable", p.Standby.port, p.database)
-}
+func (p *Pair) StandbyURL() string { return p.Standby.URL() }
 
 // PrimaryURL returns a connection string that names the primary.
-func (p *Pair) PrimaryURL() string {
-	return fmt.Sprintf("postgres://holdpoint@127.0.0.1:%d/%s?sslmode=disable", p.Primary.port, p.database)
+func (p *Pair) PrimaryURL() string { return p.Primary.URL() }
+
+// URL returns the connection string of the database holdpoint, for the role holdpoint.
+func (s *Server) URL() string {
+	return fmt.Sprintf("postgres://holdpoint@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
 // Disconnect lets the standby lose what the primary commits from now on. It has all earlier commits.
@@ -123,7 +134,8 @@ func (p *Pair) FailOver() {
 	p.Standby.Exec("SELECT pg_promote()")
 }
 
-func newServer(t testing.TB) *Server {
+// NewServer returns a server that does not run. Its data directory is empty.
+func NewServer(t testing.TB) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdpoint-replica-")
 	if err == nil {
@@ -139,7 +151,7 @@ func newServer(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	if uid, gid, drop := account(t); drop {
-		if err := os.Chown(s.dir, uid, gid); err != nil {
+		if err := errors.Join(os.Chown(dir, uid, gid), os.Chown(s.dir, uid, gid)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,23 +204,38 @@ func account(t testing.TB) (uid, gid int, drop bool) {
 // run runs a program of PostgreSQL.
 func (s *Server) run(program string, args ...string) {
 	s.t.Helper()
+	s.runWith(nil, filepath.Join(s.bin, program), args...)
+}
+
+func (s *Server) runWith(env []string, program string, args ...string) {
+	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, program), args...) //nolint:gosec // G204: of this machine's PostgreSQL
-	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + s.bin + ":/usr/bin:/bin", "LC_ALL=C"}
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // G204: of this machine's PostgreSQL, or a script of a test
+	cmd.Dir = s.Home()
+	cmd.Env = append([]string{"PATH=" + s.bin + ":/usr/bin:/bin", "LC_ALL=C"}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if uid, gid, drop := account(s.t); drop {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // G115: ids fit
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		s.t.Fatalf("%s: %v: %s", program, err, output)
+		s.t.Fatalf("%s %q: %v: %s", program, args, err, output)
 	}
 }
 
-// Restart starts the server after [Server.Kill].
-func (s *Server) Restart() { s.start() }
+// Shell runs a script as the server's account, in [Server.Home], with added variables. PostgreSQL's programs find this server as the superuser.
+func (s *Server) Shell(script string, env ...string) {
+	s.t.Helper()
+	env = append([]string{
+		"PGHOST=127.0.0.1", "PGPORT=" + strconv.Itoa(s.port), "PGUSER=postgres", "PGDATABASE=postgres", "PGDATA=" + s.dir, "DATABASE_URL=" + s.URL(),
+	}, env...)
+	s.runWith(env, "/bin/sh", "-euc", script)
+}
 
-func (s *Server) start() {
+// Home returns a folder of the server's account. It contains the data directory.
+func (s *Server) Home() string { return filepath.Dir(s.dir) }
+
+// Start starts a server that does not run, such as after [Server.Kill].
+func (s *Server) Start() {
 	s.t.Helper()
 	options := fmt.Sprintf("-c listen_addresses=127.0.0.1 -c port=%d -c unix_socket_directories= -c fsync=off -c max_connections=200 "+
 		"-c timezone=UTC -c wal_receiver_timeout=10s -c hot_standby=on", s.port)
@@ -227,6 +254,14 @@ func (s *Server) Exec(statements ...string) {
 		if _, err := conn.Exec(s.t.Context(), statement); err != nil {
 			s.t.Fatalf("%s: %v", statement, err)
 		}
+	}
+}
+
+// Query reads one value as the superuser.
+func (s *Server) Query(sql string, into any) {
+	s.t.Helper()
+	if err := s.query(sql, into); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
 	}
 }
 

@@ -30,7 +30,7 @@ The section "server:" is ignored.`
 
 func newApplyCmd(e *Env) *cobra.Command {
 	var d declaration
-	var dryRun bool
+	var dryRun, wait bool
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Declare skills, agents, assignments, rules and policies",
@@ -40,7 +40,8 @@ all that the agent has. Applied again it changes nothing.
 
 -f names a file or a folder, and may be repeated. Of a folder, all files that end in .yaml or .yml are
 read, in order of their names. A name may be declared once. If something is wrong, all errors are shown
-with their lines, those that only the server finds included, and nothing is changed.
+with their lines, those that only the server finds included, and nothing is changed. A tool that its
+skill does not have is a warning, because servers change their tools.
 
 --label marks what the files declare. With --prune, what has the label and is in no file any more is
 deleted. What was made in the dashboard, or has another label, is never deleted.
@@ -52,14 +53,42 @@ deleted. What was made in the dashboard, or has another label, is never deleted.
   holdpoint apply -f config/ --label platform --prune`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			reply, err := e.applyFiles(ctx, api, d, dryRun)
-			return printReply(e, reply, err, func(changes *client.List[client.Change]) error {
+			err = printReply(e, reply, err, func(changes *client.List[client.Change]) error {
 				return e.showChanges(changes.Items, dryRun)
 			})
+			if err != nil || !wait || dryRun {
+				return err
+			}
+			changes, err := reply.Value()
+			if err != nil {
+				return err
+			}
+			return e.awaitSkills(ctx, api, changes.Items)
 		}),
 	}
 	d.bind(cmd)
+	cmd.Flags().BoolVar(&wait, "wait", false, "then connect to each skill of the files, and print its health; the exit code is 1 if one does not answer")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server find all changes and errors, without making the changes")
 	return cmd
+}
+
+// awaitSkills lets the server connect to the skills that were applied, and prints how that went.
+func (e *Env) awaitSkills(ctx context.Context, api *client.Client, changes []client.Change) error {
+	var names []string
+	for _, c := range changes {
+		if c.Kind == "skill" && c.Action != "delete" && c.Waits == "" {
+			names = append(names, c.Name)
+		}
+	}
+	var err error
+	for _, f := range checkSkills(ctx, api, names) {
+		e.notef("%-5s %s: %s", f.Status, f.Check, f.Detail)
+		if f.Status != ok {
+			e.notef("      → %s", f.Advice)
+			err = &ExitError{Code: ExitFailure}
+		}
+	}
+	return err
 }
 
 func newDiffCmd(e *Env) *cobra.Command {
@@ -181,6 +210,9 @@ func (e *Env) applyFiles(ctx context.Context, api *client.Client, d declaration,
 	}
 	text, err := api.Send(ctx, http.MethodPost, "/api/v1/apply", map[string]any{"spec": declared.Spec, "dry_run": dryRun || len(wrong) > 0})
 	if len(wrong) == 0 {
+		if err == nil {
+			e.warnUnknownTools(ctx, api, declared)
+		}
 		return text, locateErrors(declared, "body.spec", err)
 	}
 	var more manifest.Errors

@@ -56,6 +56,61 @@ func TestApply(t *testing.T) {
 	wantContains(t, "JSON", run(t, env, "", "apply", "-f", file, "--json").wantCode(t, 0).stdout, `{"items":[`)
 }
 
+// TestApplyWaits: apply --wait prints the health of each skill that was applied.
+func TestApplyWaits(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("POST /api/v1/apply", `{"items":[{"kind":"skill","name":"good","action":"create"},{"kind":"skill","name":"bad","action":"unchanged"},
+		{"kind":"skill","name":"old","action":"delete"},{"kind":"agent","name":"billing","action":"create"}],"next_cursor":null}`).
+		setAnswer("POST /api/v1/skills/good/probe", `{"ok":true,"steps":[{"name":"tools/list","detail":"3 tools"}]}`).
+		setAnswer("POST /api/v1/skills/bad/probe", `{"ok":false,"steps":[{"name":"connect","error":"refused"}]}`)
+	file := writeFile(t, "holdpoint.yaml", declared)
+	env := f.env()
+	env["TEAM"] = "t0p"
+	got := run(t, env, "", "apply", "-f", file, "--wait").wantCode(t, 1)
+	const want = "ok    skill good: tools/list: 3 tools\nfail  skill bad: connect: refused\n      → see holdpoint skill probe bad\n"
+	if got.stderr != want {
+		t.Errorf("got\n%s\nwant\n%s", got.stderr, want)
+	}
+	run(t, env, "", "apply", "-f", file).wantCode(t, 0)
+	run(t, env, "", "apply", "-f", file, "--wait", "--dry-run").wantCode(t, 0)
+}
+
+// TestApplyWarnsOfUnknownTools: a misspelled tool is a warning with its place, unless the skill's tools are unknown.
+func TestApplyWarnsOfUnknownTools(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("POST /api/v1/apply", `{"items":[],"next_cursor":null}`).
+		setAnswer("GET /api/v1/skills/files", `{"name":"files","transport":"http"}`).
+		setAnswer("GET /api/v1/skills/files/tools", `{"items":[{"name":"read_file"},{"name":"write_file"},{"name":"remove.all"}]}`).
+		setAnswer("GET /api/v1/skills/fresh", `{"name":"fresh","transport":"http"}`).
+		setAnswer("GET /api/v1/skills/fresh/tools", `{"items":[]}`).
+		setAnswer("GET /api/v1/skills/coding", `{"name":"coding","transport":"gate"}`).
+		setAnswer("GET /api/v1/skills/coding/tools", `{"items":[{"name":"Bash"}]}`)
+	file := writeFile(t, "holdpoint.yaml", `skills:
+  - name: files
+    transport: http
+    url: https://files.example.com/mcp
+    tools:
+      read_file: {risk: high}
+      wirte_file: {risk: high}
+      remove.all: {enabled: false}
+agents:
+  - name: billing
+    skills:
+      - {skill: files, tools: [read_file, shred]}
+      - {skill: fresh, tools: [anything]}
+      - {skill: coding, tools: [mcp__mail__send]}
+      - {skill: later, tools: [anything]}
+`)
+	for _, args := range [][]string{{"apply"}, {"apply", "--dry-run"}, {"diff"}} {
+		got := f.run(append(args, "-f", file)...).wantCode(t, 0)
+		want := "Warning: " + file + `:7:7: skills[0].tools.wirte_file: skill files has no tool "wirte_file": did you mean write_file?` + "\n" +
+			"Warning: " + file + `:12:43: agents[0].skills[0].tools[1]: skill files has no tool "shred"` + "\n"
+		if got.stderr != want {
+			t.Errorf("%v: got\n%s\nwant\n%s", args, got.stderr, want)
+		}
+	}
+}
+
 // apply sends the values of an OAuth client's secrets to the server, and shows errors about them at their lines in the file.
 func TestApplyOAuth(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,11 @@ Exit codes: 0 success, 1 bad use, 10 tool error, 11 JSON-RPC error, 12 transport
 			if err != nil {
 				return e.explainUnended(ctx, args[0], err)
 			}
+			if outcome.Fault != nil && outcome.CallID == "" { // such as a tool of a skill that was never reached
+				if found, err := api.Tools(ctx, args[0]); err == nil {
+					e.noteProblems(found.Problems)
+				}
+			}
 			return e.printOutcome(ctx, api, outcome)
 		}),
 	}

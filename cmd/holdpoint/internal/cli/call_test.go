@@ -28,6 +28,23 @@ func result(status, more string) string {
 		`"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"` + status + `"` + more + `}}}`)
 }
 
+// TestCallNamesSkillsThatAreMissing: a tool is unknown, because its skill was never reached.
+func TestCallNamesSkillsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(string(body), `"tools/list"`) {
+			fmt.Fprint(w, rpc(`"result":{"tools":[],"_meta":{"dev.holdpoint/problems":[{"skill":"files","kind":"transport","error":"refused"}]}}`))
+			return
+		}
+		fmt.Fprint(w, rpc(`"error":{"code":-32602,"message":"unknown tool \"files__write\""}`))
+	}))
+	defer server.Close()
+	got := run(t, map[string]string{"HOLDPOINT_URL": server.URL, "HOLDPOINT_TOKEN": "key"}, "", "call", "billing", "files__write").wantCode(t, 1)
+	wantContains(t, "call", got.stderr, "unknown tool", "The tools of files are missing (transport): refused")
+}
+
 func TestCallExitCodes(t *testing.T) {
 	t.Parallel()
 	const unknownCall = `"result":{"content":[],"isError":true,"_meta":{"dev.holdpoint/call":{"code":"`

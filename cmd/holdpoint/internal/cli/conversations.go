@@ -78,7 +78,7 @@ func (e *Env) showConversation(ctx context.Context, api *client.Client, c *clien
 		pairs = append(pairs, "State", formatLoop(l), "Entries", count(l.LastSeq), "Turns", count(l.Turns),
 			"Tokens", fmt.Sprintf("%d in, %d out", l.InputTokens, l.OutputTokens), "Forked from", l.ForkedFrom)
 		if l.Cost > 0 {
-			pairs = append(pairs, "Cost", strconv.FormatFloat(l.Cost, 'f', 4, 64))
+			pairs = append(pairs, "Cost", strconv.FormatFloat(l.Cost, 'f', -1, 64))
 		}
 		if len(l.Pending) > 0 {
 			pairs = append(pairs, "Messages that wait", strconv.Itoa(len(l.Pending)))

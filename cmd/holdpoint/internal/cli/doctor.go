@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 func newDoctorCmd(e *Env) *cobra.Command {
@@ -30,8 +33,8 @@ func newDoctorCmd(e *Env) *cobra.Command {
 		Use: "doctor", Short: "Check that everything serve needs is there",
 		Long: `Check that everything serve needs is there, with the settings that serve would have: the data
 directory, the database and its schema, the encryption key, the clocks. With a token, also check a
-running server and its skills. It also checks the TLS certificate, the trusted proxies, and that someone can
-sign in.
+running server and its skills. It also checks the address, the TLS certificate, the trusted proxies, that
+someone can sign in, that someone can approve each agent's calls, and whether the database was restored.
 
 With --skill, connect to that skill's server step by step: the challenge, the metadata, the
 authorization server, the client, the token, then the connection and the tools. This needs no running
@@ -96,10 +99,15 @@ func (e *Env) printFindings(findings []finding) error {
 func oneLine(text string) string { return escapeCell(strings.Join(strings.Fields(text), " ")) }
 
 func (e *Env) examineAll(ctx context.Context, d database, filesURL string, skill *skillCheck) []finding {
-	if err := d.fillDefaults(e); err != nil {
+	needsDir := NeedsDataDir(e.Getenv("DATABASE_URL"), d.key(e), filesURL)
+	err := d.fillDefaults(e)
+	if err == nil && d.dataDir == "" && needsDir {
+		_, err = postgres.DefaultDataDir(e.Getenv)
+	}
+	if err != nil {
 		return []finding{{fail, "settings", err.Error(), "give a --data-dir"}}
 	}
-	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
+	findings := []finding{{ok, "settings", "data directory " + cmp.Or(d.dataDir, "none") + ", server " + e.url, ""}, checkDataDir(d.dataDir, needsDir)}
 	findings = append(findings, e.checkEdge(skill)...)
 	outward := checkOutward(&skill.outward) // it also normalizes the trusted hosts
 	findings = append(findings, e.checkDatabase(ctx, d, skill)...)
@@ -108,6 +116,7 @@ func (e *Env) examineAll(ctx context.Context, d database, filesURL string, skill
 	if skill.name != "" {
 		return append(findings, e.examineSkill(ctx, d, skill)...)
 	}
+	findings = append(findings, checkAddress(ctx, skill)...)
 	return append(findings, e.checkServer(ctx)...)
 }
 
@@ -134,8 +143,16 @@ func checkFileStorage(location string) []finding {
 	return []finding{{ok, "file storage", bucket.Name(location), ""}}
 }
 
-func checkDataDir(dir string) finding {
+// NeedsDataDir reports whether serve cannot do without a data directory. Programs of skills need one in any case.
+func NeedsDataDir(databaseURL, key, filesURL string) bool {
+	return databaseURL == "" || key == "" || filesURL == ""
+}
+
+func checkDataDir(dir string, needed bool) finding {
 	const check = "data directory"
+	if !needed {
+		return finding{ok, check, "only the programs of skills need one: database, key and files are elsewhere", ""}
+	}
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -162,7 +179,10 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
 		advice := "the text above says what is missing"
-		if config.DatabaseURL != "" {
+		switch {
+		case errors.Is(err, postgres.ErrSharedSessions):
+			advice = "set " + postgres.SessionURLVariable + " to the address of PostgreSQL itself, and keep DATABASE_URL"
+		case config.DatabaseURL != "":
 			advice = "check DATABASE_URL, and that the server runs and lets this machine in"
 		}
 		return []finding{{fail, "PostgreSQL", err.Error(), advice}, firstFinding(e.checkKey(ctx, d, nil))}
@@ -172,7 +192,12 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	findings := []finding{inspectDatabase(ctx, db), e.checkClock(ctx, db), schema, key}
 	findings = append(findings, checkStandby(ctx, config, e.Getenv(postgres.ReadURLVariable))...)
 	if schema.Status == ok {
-		findings = append(findings, e.checkPeople(ctx, db, skill)...)
+		findings = append(findings, checkMark(ctx, db)...)
+		people := e.checkPeople(ctx, db, skill)
+		findings = append(findings, people...)
+		if key.Status == ok && len(people) == 0 {
+			findings = append(findings, e.checkReviewers(ctx, db, box, skill)...)
+		}
 	}
 	if schema.Status == ok && key.Status == ok {
 		findings = append(findings, checkReceivers(ctx, db, box, &skill.outward)...)
@@ -288,6 +313,22 @@ func checkSchema(ctx context.Context, db *postgres.DB) finding {
 	return f
 }
 
+// checkMark says what a start does to the calls of a restored database.
+func checkMark(ctx context.Context, db *postgres.DB) []finding {
+	const check = "restored"
+	restored, err := call.ExamineMark(ctx, db)
+	switch {
+	case err != nil:
+		return []finding{{fail, check, err.Error(), "look at the database's log"}}
+	case restored == nil:
+		return nil
+	}
+	return []finding{{
+		warn, check, fmt.Sprintf("the database was restored (%s): %d calls that may have been sent since the backup become unknown at the next start", restored.Reason, restored.Calls),
+		"stop all servers of the database that this one replaces, then start one; see docs/backup.md",
+	}}
+}
+
 // checkKey opens the key, and with a database decrypts its check value.
 func (e *Env) checkKey(ctx context.Context, d database, db *postgres.DB) (finding, *secret.Box) {
 	if err := CheckKeysetKMS(d.kmsURI); err != nil {
@@ -370,20 +411,28 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{{fail, "server", err.Error(), "is it a Holdpoint that answers at " + e.url + "?"}}
 	}
-	roles := checkRoles(ctx, api)
-	findings := make([]finding, 1+len(skills.Items), 1+len(skills.Items)+len(roles))
-	findings[0] = finding{ok, "server", fmt.Sprintf("%s answers and has %d skills", e.url, len(skills.Items)), ""}
+	names := make([]string, len(skills.Items))
+	for i, skill := range skills.Items {
+		names[i] = skill.Name
+	}
+	findings := []finding{{ok, "server", fmt.Sprintf("%s answers and has %d skills", e.url, len(skills.Items)), ""}}
+	return slices.Concat(findings, checkSkills(ctx, api, names), checkRoles(ctx, api))
+}
+
+// checkSkills lets the server connect to skills, several at a time.
+func checkSkills(ctx context.Context, api *client.Client, names []string) []finding {
+	findings := make([]finding, len(names))
 	slots := make(chan struct{}, 8)
 	var probing sync.WaitGroup
-	for i, skill := range skills.Items {
+	for i, name := range names {
 		probing.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			findings[1+i] = checkSkill(ctx, api, skill.Name)
+			findings[i] = checkSkill(ctx, api, name)
 		})
 	}
 	probing.Wait()
-	return append(findings, roles...)
+	return findings
 }
 
 // checkRoles lists the people who have a role that does not count, because roles are separate on the server.

@@ -3,15 +3,22 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/runtime"
 )
 
 // certificateNotice is the time before the end of a certificate in which renewal has usually happened.
@@ -87,6 +94,86 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
+// letsPeopleIn reports whether people come by a credential of the settings, and not only by an invitation.
+func (s *skillCheck) letsPeopleIn(e *Env) bool {
+	return s.bootstrap.File != "" || s.bootstrap.token != "" || e.Getenv("HOLDPOINT_BOOTSTRAP_TOKEN") != "" || s.providers.File != ""
+}
+
+// checkReviewers names the agents whose calls nobody can approve. People who come by a credential of the settings may be reviewers.
+func (e *Env) checkReviewers(ctx context.Context, db *postgres.DB, box *secret.Box, s *skillCheck) []finding {
+	if s.letsPeopleIn(e) {
+		return nil
+	}
+	const check, advice = "reviewers", "invite a reviewer: holdpoint invitation create --name NAME --role reviewer"
+	lacking, err := runtime.ExamineReviewers(ctx, runtime.Config{
+		DB: db, Box: box, Logger: slog.New(slog.DiscardHandler), Now: e.Now, PublicURL: cmp.Or(s.publicURL, "http://"+s.addr),
+	})
+	if err != nil {
+		return []finding{{fail, check, err.Error(), "look at the database's log"}}
+	}
+	var findings []finding
+	for _, one := range lacking {
+		text := fmt.Sprintf("nobody can approve calls of agent %s to skill %s", one.Agent, one.Skill)
+		if one.Team != "" {
+			text += ", of team " + one.Team
+		}
+		findings = append(findings, finding{warn, check, text, advice})
+	}
+	return findings
+}
+
+// checkAddress listens on the address of serve for a moment. A Holdpoint that answers there is no problem.
+func checkAddress(ctx context.Context, s *skillCheck) []finding {
+	const check = "address"
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.addr)
+	switch {
+	case err == nil:
+		_ = listener.Close() // it accepted nothing
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		if answersHealth(ctx, s) {
+			return []finding{{ok, check, "a server of Holdpoint listens on " + s.addr, ""}}
+		}
+		return []finding{{fail, check, "another program listens on " + s.addr, "stop it (ss -ltnp shows it), or choose another address with --addr"}}
+	case errors.Is(err, syscall.EACCES):
+		return []finding{{fail, check, err.Error(), "choose a port from 1024 with --addr, or give the service the capability CAP_NET_BIND_SERVICE"}}
+	}
+	return []finding{{fail, check, err.Error(), "name an address of this machine with --addr, like 127.0.0.1:8080 or :8080"}}
+}
+
+// answersHealth reports whether a server of Holdpoint listens on the address of serve. It may not be ready yet.
+func answersHealth(ctx context.Context, s *skillCheck) bool {
+	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
+	defer cancel()
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return false
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	url := "http://" + net.JoinHostPort(host, port) + "/healthz"
+	transport := &http.Transport{DisableKeepAlives: true}
+	if s.edge.TLSCert != "" {
+		url = "https" + strings.TrimPrefix(url, "http")
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // G402: nothing secret is sent, and checkCertificate verifies
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 16))
+	return err == nil && response.StatusCode == http.StatusOK && string(text) == "ok\n"
+}
+
+// addressTimeout bounds the answer of a program that has the address of serve.
+const addressTimeout = 5 * time.Second
+
 // checkPeople warns if there is no way to sign in.
 func (e *Env) checkPeople(ctx context.Context, db *postgres.DB, s *skillCheck) []finding {
 	people, err := identity.New(identity.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: e.Now})
@@ -98,7 +185,7 @@ func (e *Env) checkPeople(ctx context.Context, db *postgres.DB, s *skillCheck) [
 	switch {
 	case err != nil:
 		return []finding{{fail, "people", err.Error(), "look at the database's log"}}
-	case !arrived && s.bootstrap.File == "" && s.bootstrap.token == "" && e.Getenv("HOLDPOINT_BOOTSTRAP_TOKEN") == "" && s.providers.File == "":
+	case !arrived && !s.letsPeopleIn(e):
 		return []finding{{warn, "people", "nobody can sign in yet", fmt.Sprintf("run %q with these settings", "holdpoint invite --first")}}
 	}
 	return nil

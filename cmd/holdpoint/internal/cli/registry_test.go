@@ -42,6 +42,11 @@ func TestShowAndDelete(t *testing.T) {
 	f := newFake(t).setAnswer("GET /api/v1/skills/files", `{"name":"files\u202e"}`).setAnswer("GET /api/v1/agents/billing", `{"name":"billing"}`)
 	wantContains(t, "skill", f.run("skill", "show", "files").wantCode(t, 0).stdout, `"name": "files\u202e"`)
 	wantContains(t, "agent", f.run("agent", "show", "billing").wantCode(t, 0).stdout, `"name": "billing"`)
+	f.setAnswer("GET /api/v1/agents", `{"items":[{"name":"billing","skills":[{"skill":"files"},{"skill":"mail"}]},{"name":"idle","skills":[]},{"name":"ops","skills":[{"skill":"files"}]}],"next_cursor":null}`)
+	wantContains(t, "delete", f.run("skill", "delete", "files").wantCode(t, 0).stdout, "Deleted. No longer a skill of: billing, ops\n")
+	if got := f.run("skill", "delete", "unused").wantCode(t, 0).stdout; got != "Deleted.\n" {
+		t.Errorf("delete: %q", got)
+	}
 	f.run("skill", "delete", "files").wantCode(t, 0)
 	f.run("agent", "delete", "billing").wantCode(t, 0)
 	f.run("agent", "unassign", "billing", "files").wantCode(t, 0)

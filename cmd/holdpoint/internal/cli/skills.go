@@ -28,9 +28,9 @@ func newSkillCmd(e *Env) *cobra.Command {
 		&cobra.Command{
 			Use: "delete SKILL", Short: "Delete a skill; no agent has it any more",
 			Long: `Delete a skill. Every agent loses it, its connections are deleted, and its parked calls are denied when
-they are approved. The records of its calls stay.`,
+they are approved. The records of its calls stay. The agents that had the skill are printed.`,
 			Example: "  holdpoint skill delete files",
-			RunE:    e.deleteOne((*client.Client).DeleteSkill, "Deleted."),
+			RunE:    e.withClient(e.deleteSkill),
 		},
 		&cobra.Command{
 			Use: "document SKILL", Short: "Print the OpenAPI document that a skill was given",
@@ -53,6 +53,32 @@ agent is offered it. Accepting it reverts this. Without --pin the definition is 
 and refused as it was shown.`,
 			Example: "  holdpoint skill refuse files write_file --pin 5f0c…",
 		}, "Refused ", (*client.Client).RefuseTool))
+}
+
+// deleteSkill deletes a skill, and names the agents that had it.
+func (e *Env) deleteSkill(ctx context.Context, api *client.Client, args []string) error {
+	var had []string
+	query := client.ListAgentsQuery{}
+	for {
+		page, err := client.Value(api.ListAgents(ctx, query))
+		if err != nil {
+			return err
+		}
+		for _, a := range page.Items {
+			if slices.ContainsFunc(a.Skills, func(s client.AgentSkill) bool { return s.Skill == args[0] }) {
+				had = append(had, escapeCell(a.Name))
+			}
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		query.Cursor = *page.NextCursor
+	}
+	done := "Deleted."
+	if len(had) > 0 {
+		done += " No longer a skill of: " + strings.Join(had, ", ")
+	}
+	return e.printDeleted(api.DeleteSkill(ctx, args[0]), done)
 }
 
 func newSkillListCmd(e *Env) *cobra.Command {

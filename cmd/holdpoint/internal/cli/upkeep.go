@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -43,11 +44,11 @@ func (d *database) bindFlags(cmd *cobra.Command) {
 	BindKeysetKMS(cmd, &d.kmsURI)
 }
 
-// fillDefaults sets the defaults.
+// fillDefaults sets the defaults. Without a home directory, there is no data directory if database and key are elsewhere.
 func (d *database) fillDefaults(e *Env) error {
 	if d.dataDir == "" {
 		dir, err := postgres.DefaultDataDir(e.Getenv)
-		if err != nil {
+		if err != nil && NeedsDataDir(e.Getenv("DATABASE_URL"), d.key(e), "elsewhere") {
 			return err
 		}
 		d.dataDir = dir
@@ -57,6 +58,9 @@ func (d *database) fillDefaults(e *Env) error {
 	}
 	return nil
 }
+
+// key returns the key or its file, if it is not in the data directory.
+func (d *database) key(e *Env) string { return cmp.Or(e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), d.keyFile) }
 
 func (d *database) postgresConfig(e *Env) postgres.Config {
 	return postgres.Config{

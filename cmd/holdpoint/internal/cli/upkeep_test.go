@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DATABASE_URL": postgrestest.Empty(t).URL(), "HOLDPOINT_DATA_DIR": t.TempDir()}
+	env := map[string]string{"DATABASE_URL": postgrestest.Empty(t).URL(), "HOLDPOINT_DATA_DIR": t.TempDir(), "HOLDPOINT_ADDR": "127.0.0.1:0"}
 	got := run(t, env, "", "doctor").wantCode(t, 0)
 	wantContains(t, "doctor", got.stdout, "warn  schema           0 of ", "holdpoint migrate", "of DATABASE_URL", "warn  encryption key")
 	got = run(t, env, "", "migrate").wantCode(t, 0)
@@ -73,7 +73,7 @@ func TestDoctorNamesReceiversThatAreNotTrusted(t *testing.T) {
 	}
 	store(`INSERT INTO callbacks (id, sealed, name, hint, agent_id) VALUES ($1, $2, 'ops', '127.0.0.1:9', $3)`,
 		"callback", "http://127.0.0.1:9/hushhush", agent)
-	env := map[string]string{"DATABASE_URL": db.URL(), "HOLDPOINT_DATA_DIR": dir}
+	env := map[string]string{"DATABASE_URL": db.URL(), "HOLDPOINT_DATA_DIR": dir, "HOLDPOINT_ADDR": "127.0.0.1:0"}
 	got := run(t, env, "", "doctor").wantCode(t, 0).stdout
 	wantContains(t, "doctor", got, "ok    receivers        messages may be sent to 1 of 4",
 		"warn  receivers        webhook plain: chat.example is named with http", "webhook inside: 10.0.0.7 is not at a public address",
