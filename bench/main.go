@@ -52,6 +52,7 @@ func listPhases() []phase {
 	return []phase{
 		{"overhead", []part{onStage(measureOverhead)}},
 		{"approval", []part{onStage(measureApprovalPath)}},
+		{gatePhase, []part{onStage(measureGate)}},
 		{"rules", []part{onStage(measureRules)}},
 		{"parked", []part{onStage(measureParkingRate, "--max-connections=20000"), onStage(measureFootprint, "--max-connections=20000")}},
 		{"talks", []part{onStage(measureTalks)}},

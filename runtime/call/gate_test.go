@@ -295,7 +295,7 @@ func TestGateManyWait(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t, nil)
 	other := w.start()
-	const callers = 400
+	const callers = 1000
 	patientAgent := *w.agent
 	patientAgent.Limits.Pending = callers
 	w.agent = &patientAgent
