@@ -140,10 +140,7 @@ func (b *agentBench) approveNext(ctx context.Context, a *approver, n, perSecond 
 	if err := b.approveAt(ctx, a.desk, calls, perSecond); err != nil {
 		return nil, err
 	}
-	took := make([]time.Duration, len(calls))
-	for i, call := range calls {
-		took[i] = call.arrived.Round(0).Sub(call.sent.Round(0)) // the wall clock, because the skill server uses it
-	}
+	took := spansUntil(calls, arrivalOf)
 	slices.Sort(took)
 	return took, nil
 }

@@ -23,6 +23,7 @@ type pendingCall struct {
 	heldCall
 	number int
 	digest string
+	hook   *hook // waits for the answer of a gate-only call; nil: the call is sent to the skill server
 
 	sent, confirmed, arrived, answered time.Time
 }
@@ -84,11 +85,22 @@ func (s *stage) readDigests(ctx context.Context, calls []*pendingCall) error {
 
 // approveAll approves calls at a steady rate. It waits until the skill server has each call and the client has its answer.
 func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond int) error {
-	return s.approveAt(ctx, target{addr: s.addr, key: s.token}, calls, perSecond)
+	return s.approveAt(ctx, s.deskTarget(), calls, perSecond)
 }
+
+// deskTarget takes decisions.
+func (s *stage) deskTarget() target { return target{addr: s.addr, key: s.token} }
 
 // approveAt does the same at an address of its own. Only calls that are held have an answer to wait for.
 func (s *stage) approveAt(ctx context.Context, at target, calls []*pendingCall, perSecond int) error {
+	if err := sendApprovals(ctx, at, calls, perSecond); err != nil {
+		return err
+	}
+	return s.readArrivals(ctx, calls)
+}
+
+// sendApprovals approves calls at a steady rate, and waits for the answers of their clients.
+func sendApprovals(ctx context.Context, at target, calls []*pendingCall, perSecond int) error {
 	desks := make(chan *wire, reviewers)
 	for range reviewers {
 		desk, err := dialTarget(ctx, at)
@@ -102,7 +114,9 @@ func (s *stage) approveAt(ctx context.Context, at target, calls []*pendingCall, 
 	var group errgroup.Group
 	began := time.Now().Add(50 * time.Millisecond)
 	for i, call := range calls {
-		if call.response != nil {
+		if call.hook != nil {
+			group.Go(func() error { return call.hook.waitForEnd(call) })
+		} else if call.response != nil {
 			group.Go(call.waitForAnswer)
 		}
 		group.Go(func() error {
@@ -112,10 +126,7 @@ func (s *stage) approveAt(ctx context.Context, at target, calls []*pendingCall, 
 			return call.sendApproval(desk)
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return s.readArrivals(ctx, calls)
+	return group.Wait()
 }
 
 func (c *pendingCall) waitForAnswer() error {
@@ -175,18 +186,27 @@ func (s *stage) reportApprovals(waiting, perSecond int, calls []*pendingCall) {
 		until    func(*pendingCall) time.Time
 		p50, p99 float64 // aims
 	}{
-		{"approve request to arrival at the skill server", func(c *pendingCall) time.Time { return c.arrived }, 3, 10},
+		{"approve request to arrival at the skill server", arrivalOf, 3, 10},
 		{"approve request to its response", func(c *pendingCall) time.Time { return c.confirmed }, 0, 0},
-		{"approve request to the agent's answer", func(c *pendingCall) time.Time { return c.answered }, 0, 0},
+		{"approve request to the agent's answer", answerOf, 0, 0},
 	} {
-		took := make([]time.Duration, len(calls))
-		for i, call := range calls {
-			took[i] = span.until(call).Round(0).Sub(call.sent.Round(0)) // the wall clock, because the skill server uses it
-		}
-		half, most := s.report.addTimes("approval", at+span.name+", ", took)
+		half, most := s.report.addTimes("approval", at+span.name+", ", spansUntil(calls, span.until))
 		if span.p50 > 0 && perSecond == 50 {
 			half.aimBelow(span.p50)
 			most.aimBelow(span.p99)
 		}
 	}
+}
+
+func arrivalOf(c *pendingCall) time.Time { return c.arrived }
+
+func answerOf(c *pendingCall) time.Time { return c.answered }
+
+// spansUntil returns the times from the approve requests until something happened.
+func spansUntil(calls []*pendingCall, until func(*pendingCall) time.Time) []time.Duration {
+	took := make([]time.Duration, len(calls))
+	for i, call := range calls {
+		took[i] = until(call).Round(0).Sub(call.sent.Round(0)) // the wall clock, because the skill server uses it
+	}
+	return took
 }

@@ -52,6 +52,7 @@ func listPhases() []phase {
 	return []phase{
 		{"overhead", []part{onStage(measureOverhead)}},
 		{"approval", []part{onStage(measureApprovalPath)}},
+		{gatePhase, []part{onStage(measureGate), onStage(measureGuardAlerts, "--trusted-hosts=127.0.0.1")}},
 		{"rules", []part{onStage(measureRules)}},
 		{"parked", []part{onStage(measureParkingRate, "--max-connections=20000"), onStage(measureFootprint, "--max-connections=20000")}},
 		{"talks", []part{onStage(measureTalks)}},

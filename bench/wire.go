@@ -17,6 +17,7 @@ import (
 type target struct {
 	addr string // host:port
 	path string
+	get  bool   // requests are GET, and not POST
 	key  string // bearer token; empty: none
 	tool string
 
@@ -141,7 +142,11 @@ func (w *wire) sendRequest(body []byte) (*http.Response, error) {
 }
 
 func (w *wire) appendHead(length int) {
-	w.out = append(append(w.out[:0], "POST "...), w.path...)
+	method := "POST "
+	if w.get {
+		method = "GET "
+	}
+	w.out = append(append(w.out[:0], method...), w.path...)
 	w.out = append(append(w.out, " HTTP/1.1\r\nHost: "...), w.addr...)
 	w.out = append(w.out, "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"...)
 	if w.key != "" {

@@ -58,6 +58,7 @@ func TestGateOnTheDesk(t *testing.T) {
 	page := rita.get("/calls/" + ticket.ID.String())
 	for _, want := range []string{
 		"Holdpoint does not execute this call.", "codex executes it after you approve", "codex says so. Holdpoint did not check it.", "Made for, as the gateway says", "Rob@example.com",
+		"28 bytes. Holdpoint does not send them.",
 	} {
 		if !strings.Contains(page.text(), want) {
 			t.Errorf("the call's page lacks %q", want)
@@ -83,8 +84,9 @@ func TestEditsOnTheDesk(t *testing.T) {
 	_, err = w.agents.Assign(t.Context(), audit.System(), w.agent.ID, agent.AssignmentSpec{Skill: "laptop"}, nil)
 	check(t, err)
 	rita := w.signedIn("rita", identity.Reviewer)
+	skill := "laptop"
 	open := func(toolName, arguments string, binding call.GateBinding) *answer {
-		entry, err := w.catalog.FindGated(t.Context(), w.agent.ID, "laptop", toolName)
+		entry, err := w.catalog.FindGated(t.Context(), w.agent.ID, skill, toolName)
 		check(t, err)
 		clean, err := call.CleanArguments([]byte(arguments))
 		check(t, err)
@@ -111,6 +113,20 @@ func TestEditsOnTheDesk(t *testing.T) {
 	if got := page.find("native").Text(); !strings.Contains(got, "has 1,048,576 bytes. Its content was not sent.") || !strings.Contains(got, "Only the replaced texts are compared.") {
 		t.Errorf("a large file is %q", got)
 	}
+	_, err = w.agents.Apply(t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{{Name: "codex", Transport: tool.Gate, Host: "codex"}}}, false)
+	check(t, err)
+	_, err = w.agents.Assign(t.Context(), audit.System(), w.agent.ID, agent.AssignmentSpec{Skill: "codex"}, nil)
+	check(t, err)
+	skill = "codex"
+	page = open("apply_patch", `{"command":"*** Begin Patch\n*** Update File: a.go\n@@\n one\n-two\n+2\n*** End Patch"}`, call.GateBinding{Directory: "/src", File: file("one\ntwo\nthree\n")})
+	if got := page.find("native-diff").Text(); !strings.Contains(got, "- two") || !strings.Contains(got, "+ 2") || !strings.Contains(got, "three") {
+		t.Errorf("the difference of a patch is %q", got)
+	}
+	page = open("apply_patch", `{"command":"*** Begin Patch\n*** Update File: a.go\n-two\n+2\n*** Delete File: b.go\n*** End Patch"}`, call.GateBinding{Directory: "/src"})
+	if got := page.find("native").Text(); !strings.Contains(got, "- two") || !strings.Contains(got, "b.go") || !strings.Contains(got, "Only the replaced texts are compared.") {
+		t.Errorf("a patch of two files is %q", got)
+	}
+	skill = "laptop"
 	page = open("Edit", `{"file_path":"/src/a.go","old_string":"two","new_string":"\u202etwo\u001b[2K"}`,
 		call.GateBinding{Directory: "/src/\u202e<b>", Paths: []string{"/etc/\u200bpasswd"}, File: file("<script>\ntwo\n")})
 	native := page.find("native")

@@ -99,6 +99,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	h.guard()
+	h.code()
 	return h
 }
 
@@ -115,6 +116,46 @@ func (h *house) guard() {
 	broken := uuid.New()
 	check(h.t, h.guards.Report(h.t.Context(), h.agents["support"].ID, broken, report))
 	check(h.t, h.guards.NoteBypass(h.t.Context(), h.agents["support"].ID, broken, h.say("tool", "run_shell_command")))
+}
+
+// code makes the calls of a coding agent, which executes them itself.
+func (h *house) code() {
+	h.t.Helper()
+	wait := agent.Duration(2 * time.Hour)
+	_, err := h.world.agents.Apply(h.t.Context(), audit.System(), agent.Spec{
+		Skills: []agent.SkillSpec{{Name: "laptop", Transport: tool.Gate, Host: "claude-code", Team: "platform", ApprovalTimeout: &wait}},
+		Agents: []agent.AgentSpec{{Name: "shop-coder", Team: "platform", Skills: assigned("laptop")}},
+	}, false)
+	check(h.t, err)
+	h.agents["shop-coder"], err = h.world.agents.AgentByName(h.t.Context(), "shop-coder")
+	check(h.t, err)
+	const folder = "/home/theo/shop"
+	path := folder + "/" + h.say("path", "prices.go")
+	before := "package shop\n\n// Net is the price of a box.\nfunc Net(boxes int) int {\n\treturn boxes * 1280\n}\n"
+	for _, ask := range []struct {
+		state, tool, arguments string
+		binding                call.GateBinding
+	}{
+		{"shell", "Bash", object("command", h.say("argument", "npm publish --access public && git push --tags"), "description", h.say("argument", "Publishes the package")), call.GateBinding{}},
+		{"file edit", "Edit", object("file_path", path, "old_string", "\treturn boxes * 1280\n", "new_string", "\tif boxes > 100 {\n\t\treturn boxes * 1190\n\t}\n\treturn boxes * 1280\n"),
+			call.GateBinding{Paths: []string{path}, File: &call.GateFile{Path: path, Exists: true, Size: int64(len(before)), Text: &before}}},
+		{"new file", "Write", object("file_path", folder+"/NOTES.md", "content", h.say("argument", "# Notes\n\nAsk Ida about the new prices.\n")),
+			call.GateBinding{Paths: []string{folder + "/NOTES.md"}, File: &call.GateFile{Path: folder + "/NOTES.md"}}},
+		{"web page", "WebFetch", object("url", "https://kestrel-paper.example/prices?year=2026", "prompt", h.say("argument", "What does a box cost?")), call.GateBinding{}},
+	} {
+		entry, err := h.catalog.FindGated(h.t.Context(), h.agents["shop-coder"].ID, "laptop", ask.tool)
+		check(h.t, err)
+		arguments, err := call.CleanArguments([]byte(ask.arguments))
+		check(h.t, err)
+		ask.binding.Directory = folder
+		ticket, err := h.world.calls.Submit(h.t.Context(), call.Submission{
+			Agent: h.agents["shop-coder"], PrincipalID: h.people["theo"], Entry: entry, Arguments: arguments, Gate: &call.GateRequest{
+				GateBinding: ask.binding, GateOrigin: call.GateOrigin{Session: "5b0c7f0e", Version: "2.1.330"},
+			},
+		})
+		check(h.t, err)
+		h.calls[ask.state] = ticket.ID
+	}
 }
 
 // setClockBack sets the clock back to a past event. It keeps running, so quick steps share a second in each house.

@@ -30,7 +30,7 @@ func pictured() []string {
 		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
 		"call-edit", "call-edit-preview", "call-request", "call-done", "call-unknown", "call-expired", "call-needs-connection", "calls-like", "calls",
 		"conversations", "conversation", "talk-draft", "talk-waiting", "talk-hostile", "talk-looked-at", "talk-new", "call-led", "insights", "insights-tools", "audit",
-		"skills", "skill", "skill-edit", "skill-tool", "rules", "rule", "rule-edit", "policies", "policy", "policy-edit", "call-votes", "call-glass",
+		"skills", "skill", "skill-edit", "skill-tool", "rules", "rule", "rule-edit", "policies", "policy", "policy-edit", "call-votes", "call-glass", "call-shell", "call-file-edit", "guards",
 		"grants", "grant", "grant-new", "grant-suggestions", "changes", "change", "teams", "import-new", "import-operations", "import-credentials", "import-tried", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
 		"members", "member", "settings", "sign-in", "keys",
 	}

@@ -250,7 +250,7 @@ func (h *house) scenes() []scene {
 			p.Click("restore")
 			p.Wait("edited")
 		}})
-	for _, state := range []string{"parked", "destructive", "high risk", "proposed", "secret", "suspicious", "long", "other tool"} {
+	for _, state := range []string{"parked", "destructive", "high risk", "proposed", "secret", "suspicious", "long", "other tool", "shell", "file edit", "new file", "web page"} {
 		list = append(list, scene{name: "call-" + strings.ReplaceAll(state, " ", "-"), route: showCall, path: at(state), ready: "decide"})
 	}
 	for _, state := range []string{

@@ -1350,6 +1350,7 @@ type Approval struct {
 	Escalation      []Step           `json:"escalation"`
 	Evidence        []Evidence       `json:"evidence"`
 	Files           []AttachedFile   `json:"files"`
+	Gate            *GateCaller      `json:"gate"`
 	GlassReview     *GlassReview     `json:"glass_review"`
 	ID              string           `json:"id"`
 	Partial         bool             `json:"partial,omitzero"`
@@ -1592,6 +1593,15 @@ type Change struct {
 // ChangeDecision is a schema of the API.
 type ChangeDecision struct {
 	Note *string `json:"note,omitzero"`
+}
+
+// ChangedFile is a schema of the API.
+type ChangedFile struct {
+	Exists bool    `json:"exists"`
+	Path   string  `json:"path"`
+	SHA256 *string `json:"sha256"`
+	Size   int64   `json:"size"`
+	Text   *string `json:"text"`
 }
 
 // Claim is a schema of the API.
@@ -1955,12 +1965,14 @@ type ForkRequest struct {
 
 // GateCaller is a schema of the API.
 type GateCaller struct {
-	Cwd       *string `json:"cwd"`
-	Host      *string `json:"host"`
-	SessionID *string `json:"session_id"`
-	Subagent  *string `json:"subagent"`
-	Subject   *string `json:"subject"`
-	Version   *string `json:"version"`
+	Cwd       *string      `json:"cwd"`
+	File      *ChangedFile `json:"file"`
+	Host      *string      `json:"host"`
+	Paths     []string     `json:"paths"`
+	SessionID *string      `json:"session_id"`
+	Subagent  *string      `json:"subagent"`
+	Subject   *string      `json:"subject"`
+	Version   *string      `json:"version"`
 }
 
 // GlassReview is a schema of the API.

@@ -197,7 +197,7 @@ func TestNoSilenceAfterAnOutage(t *testing.T) {
 	w.wantTold(0)
 }
 
-// Calls that ran without a release are counted, and people are alerted once in a while.
+// Calls that ran without a release are counted. Each minute has one event, and people are alerted once in a while.
 func TestBypass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -207,16 +207,26 @@ func TestBypass(t *testing.T) {
 	}
 	worldtest.Check(t, w.Report(t.Context(), w.agent, id, newReport()))
 	worldtest.Check(t, w.NoteBypass(t.Context(), w.agent, id, "Bash"))
-	worldtest.Check(t, w.NoteBypass(t.Context(), w.agent, id, "Edit"))
+	const more = 40
+	for range more {
+		worldtest.Check(t, w.NoteBypass(t.Context(), w.agent, id, "Edit"))
+	}
 	w.wantTold(1, "bypassed by Bash")
+	minutes := w.db.Count(`audit_events WHERE action = 'guard.bypassed'`)
+	if minutes == 0 || minutes > more/2 {
+		t.Errorf("%d events about %d calls: want one a minute", minutes, more+1)
+	}
 	w.db.MoveClock("11 minutes")
 	worldtest.Check(t, w.NoteBypass(t.Context(), w.agent, id, "Write"))
 	w.wantTold(1, "bypassed by Bash", "bypassed by Write")
-	if g := w.only(); g.Bypasses != 3 || g.BypassTool != "Write" || g.BypassedAt == nil {
+	if g := w.only(); g.Bypasses != more+2 || g.BypassTool != "Write" || g.BypassedAt == nil {
 		t.Errorf("%+v", g)
 	}
-	if n := w.db.Count(`audit_events WHERE action = 'guard.bypassed'`); n != 3 {
-		t.Errorf("%d events", n)
+	if n := w.db.Count(`audit_events WHERE action = 'guard.bypassed'`); n != minutes+1 {
+		t.Errorf("%d events after another minute, and %d before", n, minutes)
+	}
+	if n := w.db.Count(`audit_events WHERE data->>'tool' = 'Write' AND data->>'bypasses' = '42'`); n != 1 {
+		t.Errorf("%d events with the number of all calls", n)
 	}
 	w.db.MoveClock("25 hours")
 	w.wantTold(0, "bypassed by Bash", "bypassed by Write")

@@ -225,10 +225,15 @@ func (s *Service) NoteAsked(ctx context.Context, agentID, id uuid.UUID) {
 	}
 }
 
-// NoteBypass records that a host ran a call that was not released to it, and alerts people. Error: ErrNotFound.
+// NoteBypass counts a call that a host ran and that was not released to it, and alerts people. In each minute, the first one of a guard leaves an
+// audit event, with the number of all so far: an agent can report many with its key. Error: ErrNotFound.
 func (s *Service) NoteBypass(ctx context.Context, agentID, id uuid.UUID, tool string) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		alert, err := uuid.NewV7()
+		if err != nil {
+			return err
+		}
+		was, err := readGuard(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -241,10 +246,12 @@ func (s *Service) NoteBypass(ctx context.Context, agentID, id uuid.UUID, tool st
 		if err != nil {
 			return err
 		}
-		event := g.event(audit.Agent(agentID), audit.GuardBypassed)
-		event.Data["tool"] = g.BypassTool
-		if err := audit.Write(ctx, tx, event); err != nil {
-			return err
+		if was.BypassedAt == nil || was.BypassedAt.Truncate(time.Minute).Before(g.BypassedAt.Truncate(time.Minute)) {
+			event := g.event(audit.Agent(agentID), audit.GuardBypassed)
+			event.Data["tool"], event.Data["bypasses"] = g.BypassTool, g.Bypasses
+			if err := audit.Write(ctx, tx, event); err != nil {
+				return err
+			}
 		}
 		if g.bypassAlert != alert {
 			return nil // people were alerted not long ago

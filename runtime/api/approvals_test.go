@@ -11,8 +11,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // hostile arguments contain numbers, escapes and spaces that a careless encoder changes.
@@ -59,6 +63,41 @@ func TestApprovalShape(t *testing.T) {
 	}
 	if got := listItems(t, w.get("approvals?status=rejected", w.reviewer).wantStatus(t, 200)); len(got) != 0 {
 		t.Errorf("rejected: %v", got)
+	}
+}
+
+// An approval and its call have what the caller of a gate-only call claims: the folder, the resolved paths and the file.
+func TestGateCaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.registry.Apply(agent.Spec{Skills: []agent.SkillSpec{{Name: "laptop", Transport: tool.Gate, Host: "claude-code"}}})
+	_, err := w.agents.Assign(t.Context(), audit.System(), w.billing.ID, agent.AssignmentSpec{Skill: "laptop"}, nil)
+	check(t, err)
+	entry, err := w.catalog.FindGated(t.Context(), w.billing.ID, "laptop", "Edit")
+	check(t, err)
+	ticket, err := w.calls.Submit(t.Context(), call.Submission{
+		Agent: w.billing, Entry: entry, Arguments: []byte(`{"file_path":"a","old_string":"x","new_string":"y"}`), Gate: &call.GateRequest{
+			GateBinding: call.GateBinding{Directory: "/w", Paths: []string{"/w/a"}, File: &call.GateFile{Path: "/w/a", Exists: true, Size: 1, Text: new("x")}},
+		},
+	})
+	check(t, err)
+	for _, path := range []string{"approvals/", "calls/"} {
+		text, err := json.Marshal(w.get(path+ticket.ID.String(), w.reviewer).wantStatus(t, 200)["gate"])
+		check(t, err)
+		want := `{"cwd":"/w","file":{"exists":true,"path":"/w/a","sha256":null,"size":1,"text":"x"},"host":"claude-code","paths":["/w/a"],` +
+			`"session_id":null,"subagent":null,"subject":null,"version":null}`
+		if string(text) != want {
+			t.Errorf("%s: %s, want %s", path, text, want)
+		}
+	}
+	for _, path := range []string{"approvals", "calls"} {
+		items := listItems(t, w.get(path, w.reviewer).wantStatus(t, 200))
+		if gate, _ := items[0].(map[string]any)["gate"].(map[string]any); gate["host"] != "claude-code" || gate["paths"] != nil || gate["file"] != nil {
+			t.Errorf("in a list: %v", items[0])
+		}
+	}
+	if gate, ok := w.get("approvals/"+w.parkCall(hostile).String(), w.reviewer).wantStatus(t, 200)["gate"]; gate != nil || !ok {
+		t.Errorf("of another call: %v", gate)
 	}
 }
 

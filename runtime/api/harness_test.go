@@ -31,6 +31,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/host"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/runtimetest"
@@ -141,7 +142,7 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	})
 	check(t, err)
 	r := runtimetest.NewRegistry(t, runtimetest.Config{
-		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
+		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.Gate: host.Source{}},
 		Agent: agent.Config{Box: box, Control: w.control, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}},
 	})
 	w.registry, w.discovery, w.agents, w.catalog = r, r.Discovery, r.Agents, r.Catalog

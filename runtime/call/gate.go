@@ -292,29 +292,37 @@ func (r *Report) outcome() (outcome, error) {
 // unknown by now is stored beside it. Errors: ErrNotFound, ErrNotReleased.
 func (s *Service) ReportOutcome(ctx context.Context, viewer Viewer, id uuid.UUID, name string, r Report) error {
 	c, released, err := s.loadGated(ctx, viewer, id)
+	if err == nil && (released == nil || string(released.key) != string(c.gateKey(name))) {
+		err = ErrNotReleased
+	}
+	if err == nil {
+		err = s.storeReport(ctx, viewer, c, r)
+	}
 	if err != nil {
 		return fmt.Errorf("report the outcome of call %s: %w", id, err)
 	}
-	if released == nil || string(released.key) != string(c.gateKey(name)) {
-		return fmt.Errorf("report the outcome of call %s: %w", id, ErrNotReleased)
-	}
+	return nil
+}
+
+// storeReport stores the outcome of a call that was released.
+func (s *Service) storeReport(ctx context.Context, viewer Viewer, c *Call, r Report) error {
 	o, err := r.outcome()
 	if err != nil || c.Status.Final() && c.Status != Unknown {
 		return err
 	}
-	m := &move{event: onComplete, id: id, agentID: c.AgentID, call: c, outcome: o, actor: viewer.auditActor()}
+	m := &move{event: onComplete, id: c.ID, agentID: c.AgentID, call: c, outcome: o, actor: viewer.auditActor()}
 	if o.status == Failed {
 		m.errorLine = errorline.Describe(&errorline.Failure{Kind: o.failure, Message: o.message, Result: o.result, Arguments: c.Arguments})
 		m.data = map[string]any{"failure": o.failure, "effect": o.effect}
 	}
 	if c.Status == Executing {
 		if err := s.moveCalls(ctx, s.Pool, m); err != nil {
-			return fmt.Errorf("report the outcome of call %s: %w", id, err)
+			return err
 		}
 		s.announceMoves(ctx, m)
 	}
 	if m.made {
-		return s.MarkDelivered(ctx, id)
+		return s.MarkDelivered(ctx, c.ID)
 	}
 	return s.keepLateOutcome(ctx, m)
 }

@@ -295,7 +295,7 @@ func TestGateManyWait(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t, nil)
 	other := w.start()
-	const callers = 400
+	const callers = 1000
 	patientAgent := *w.agent
 	patientAgent.Limits.Pending = callers
 	w.agent = &patientAgent
@@ -505,6 +505,37 @@ func TestGateNotReported(t *testing.T) {
 	check(t, w.calls.ReportOutcome(t.Context(), w.viewer(), p.ID, "r1", call.Report{Outcome: call.ReportedSucceeded, Text: "late"}))
 	if c = w.get(p.ID); c.Status != call.Unknown || !strings.Contains(string(c.Late), "late") {
 		t.Errorf("after a late report the call is %s with %s", c.Status, c.Late)
+	}
+}
+
+// TestGateHostCalls: a host reports the outcome of a call under its own name to any process. If it repeats a name, the last call counts.
+func TestGateHostCalls(t *testing.T) {
+	t.Parallel()
+	w := newGateWorld(t, nil)
+	other := w.start()
+	named := call.HostCall{Session: "s1", ID: "toolu_1", Tool: "Bash"}
+	report := call.Report{Outcome: call.ReportedSucceeded, Text: "done"}
+	for _, request := range []string{"r1", "r2"} {
+		p := w.ask("Bash", echoHi, request)
+		check(t, w.calls.NameHostCall(t.Context(), w.viewer(), p.ID, named))
+		if err := other.ReportHostCall(t.Context(), w.viewer(), named, report); !errors.Is(err, call.ErrNotReleased) {
+			t.Errorf("a report before the release: %v", err)
+		}
+		check(t, w.decide(p.ID, true))
+		w.want(w.patientAgain(p.ID, request), "allowed")
+		for _, unknown := range []call.HostCall{{Session: "s2", ID: "toolu_1", Tool: "Bash"}, {Session: "s1", ID: "toolu_2", Tool: "Bash"}, {Session: "s1", ID: "toolu_1", Tool: "Edit"}} {
+			if err := other.ReportHostCall(t.Context(), w.viewer(), unknown, report); !errors.Is(err, call.ErrNotFound) {
+				t.Errorf("a report about %+v: %v", unknown, err)
+			}
+		}
+		if err := other.ReportHostCall(t.Context(), call.Viewer{AgentID: uuid.New()}, named, report); !errors.Is(err, call.ErrNotFound) {
+			t.Errorf("another agent's report: %v", err)
+		}
+		check(t, other.ReportHostCall(t.Context(), w.viewer(), named, report))
+		check(t, other.ReportHostCall(t.Context(), w.viewer(), named, call.Report{Outcome: call.ReportedFailed}))
+		if c := w.get(p.ID); c.Status != call.Succeeded || !strings.Contains(string(c.Result), "done") {
+			t.Errorf("%s: after the report the call is %s with %s", request, c.Status, c.Result)
+		}
 	}
 }
 

@@ -21,15 +21,21 @@ type replacement struct {
 	all      bool
 }
 
-// PreviewChange returns what a call would do to a file. Content is the file before; nil: it is not known. Not ok: the call is none of a
-// host's own tools that edit or write one file, or its arguments have another form.
+// PreviewChange returns what a call would do to a file. Content is the file before; nil: it is not known. Of a patch of several files, it returns
+// the texts that the patch replaces. Not ok: the call is none of a host's own tools that edit or write files, or its arguments have another form.
 func PreviewChange(name, tool string, arguments json.RawMessage, content *string) (c Change, ok bool) {
 	hook := FindHook(name)
-	if hook == nil || hook.NameChanged(&Event{Tool: tool, Arguments: arguments}) == "" {
+	if hook == nil {
 		return c, false
 	}
 	given, err := readTexts(arguments)
 	if err != nil {
+		return c, false
+	}
+	if tool == patchTool && hook.findTool(tool) != nil {
+		return previewPatch(readPatchText(given), content)
+	}
+	if hook.NameChanged(&Event{Tool: tool, Arguments: arguments}) == "" {
 		return c, false
 	}
 	for _, name := range []string{"content", "file_text"} {

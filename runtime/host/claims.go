@@ -36,8 +36,9 @@ func (t *nativeTool) takes(names ...string) bool {
 // isShell reports whether a tool runs a command line.
 func (t *nativeTool) isShell() bool { return t.takes("command") && !t.offline }
 
-// NamePaths returns the files and folders that a call names, as it names them: those of a command only if the command certainly only reads. A
-// tool that could name one and does not works in the folder in which the host runs, which is ".". Nil: they are not known.
+// NamePaths returns the files and folders that a call names, as it names them: those of a command only if the command certainly only reads, and
+// those of a patch only if it certainly changes no others. A tool that could name one and does not works in the folder in which the host runs,
+// which is ".". Nil: they are not known.
 func (h *Hook) NamePaths(e *Event) []string {
 	t := h.findTool(e.Tool)
 	if t == nil {
@@ -46,6 +47,9 @@ func (h *Hook) NamePaths(e *Event) []string {
 	given, err := readTexts(e.Arguments)
 	if err != nil {
 		return nil
+	}
+	if t.name == patchTool {
+		return namePatched(readPatchText(given))
 	}
 	var paths []string
 	for _, name := range slices.Concat(folderArguments, fileArguments, listArguments) {
@@ -83,12 +87,27 @@ func (h *Hook) NameChanged(e *Event) string {
 	if err != nil {
 		return ""
 	}
+	if t.name == patchTool {
+		if files, _ := readPatch(readPatchText(given)); len(files) == 1 {
+			return files[0].path
+		}
+		return ""
+	}
 	for _, name := range fileArguments {
 		if len(given[name]) == 1 {
 			return given[name][0]
 		}
 	}
 	return ""
+}
+
+// readPatchText returns the patch among the arguments of patchTool; "" if there is none, or another text beside it, such as a folder.
+func readPatchText(given map[string][]string) string {
+	patches := slices.Concat(given["command"], given["patchText"])
+	if len(patches) != 1 || len(given) != 1 {
+		return ""
+	}
+	return patches[0]
 }
 
 func first(texts []string) string {

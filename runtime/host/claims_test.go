@@ -81,3 +81,105 @@ func TestPreviewChange(t *testing.T) {
 		}
 	}
 }
+
+// patchOf returns the arguments of a patch.
+func patchOf(t *testing.T, lines ...string) json.RawMessage {
+	t.Helper()
+	text, err := json.Marshal(map[string]string{"command": "*** Begin Patch\n" + strings.Join(lines, "\n") + "\n*** End Patch\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The paths of a patch are known only if every host that reads it changes these files and no others.
+func TestPatchPaths(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		patch   string
+		want    string // "": not known
+		changed string
+	}{
+		{"*** Add File: a/b.txt\n+x\n+", "a/b.txt", "a/b.txt"},
+		{"*** Update File: /w/a\n@@\n-x\n+y", "/w/a", "/w/a"},
+		{"*** Update File: a\r\n@@ func f\r\n x\r\n-x\r\n+y\r\n*** End of File", "a", "a"},
+		{"*** Delete File: a/b", "a/b a", "a/b"},
+		{"*** Delete File: a", "a .", "a"},
+		{"*** Update File: a\n*** Move to: ../b\n@@\n-x\n+y", "a ../b .", "a"},
+		{"*** Add File: a\n+x\n*** Update File: b\n@@\n\n-x\n*** Delete File: /c", "a b /c /", ""},
+		{"*** Add File: a\n+*** Delete File: b", "a", "a"}, // a line of the file
+
+		{"*** Update File: a\n@@\n *** Delete File: b\n-x", "", ""},
+		{"*** Update File: a\n@@\n-x\n \t*** Delete File: b", "", ""},
+		{"*** Update File: a\n-x\n*** Environment ID: b", "", ""},
+		{"*** Update File: a\n-x\n***Delete File: b", "", ""},
+		{"*** Update File: a\n-x\n*** End Patch\n*** Delete File: b", "", ""},
+		{"*** Update File: a \n-x", "", ""},
+		{"*** Update File:  a\n-x", "", ""},
+		{"*** Update File: a\ufeff\n-x", "", ""},
+		{"*** Update File: \n-x", "", ""},
+		{"*** Update File: a\nx", "", ""},
+		{"*** Update File: a\n@@x", "", ""},
+		{"*** Add File: a\n x", "", ""},
+		{"*** Add File: a\n*** Move to: b", "", ""},
+		{"*** Delete File: a\n-x", "", ""},
+		{"*** Move to: b", "", ""},
+		{"-x", "", ""},
+		{"", "", ""},
+	} {
+		e := &host.Event{Tool: "apply_patch", Arguments: patchOf(t, c.patch)}
+		for _, name := range []string{host.Codex, host.OpenCode} {
+			hook := host.FindHook(name)
+			if got := strings.Join(hook.NamePaths(e), " "); got != c.want {
+				t.Errorf("%s: %q names %q, want %q", name, c.patch, got, c.want)
+			}
+			if got := hook.NameChanged(e); got != c.changed {
+				t.Errorf("%s: %q changes %q, want %q", name, c.patch, got, c.changed)
+			}
+		}
+	}
+	const patch = `*** Begin Patch\n*** Delete File: a\n*** End Patch`
+	for _, arguments := range []string{
+		`{"command":"cd b && ` + patch + `"}`, `{"command":"` + patch + `","workdir":"/x"}`, `{"command":"` + patch + `","patchText":"` + patch + `"}`,
+		`{"command":"` + patch + `\nx"}`, `{"command":7}`, `{}`,
+	} {
+		if got := host.FindHook(host.Codex).NamePaths(&host.Event{Tool: "apply_patch", Arguments: json.RawMessage(arguments)}); got != nil {
+			t.Errorf("%s names %q", arguments, got)
+		}
+	}
+}
+
+// A patch is shown as a difference to the file, as Codex applies it.
+func TestPreviewPatch(t *testing.T) {
+	t.Parallel()
+	const before = "a\n\tb\nc\nb\n"
+	for _, c := range []struct {
+		patch   string
+		content string // "-": not known
+		want    host.Change
+		none    bool
+	}{
+		{"*** Update File: f\n@@\n a\n-\tb\n+B\n c", before, host.Change{Before: before, After: "a\nB\nc\nb\n", Whole: true}, false},
+		{"*** Update File: f\n@@\n-b\n+B", before, host.Change{Before: before, After: "a\n\tb\nc\nB\n", Whole: true}, false},
+		{"*** Update File: f\n@@ c\n-b\n+B", before, host.Change{Before: before, After: "a\n\tb\nc\nB\n", Whole: true}, false},
+		{"*** Update File: f\n@@\n-  a\n+A", before, host.Change{Before: before, After: "A\n\tb\nc\nb\n", Whole: true}, false},
+		{"*** Update File: f\n@@\n-z\n+Z\n@@\n-c", before, host.Change{Before: before, After: "a\n\tb\nb\n", Whole: true, Absent: 1}, false},
+		{"*** Update File: f\n@@\n-b\n+c", "b\nb\n", host.Change{Before: "b\nb\n", After: "c\nb\n", Whole: true, Repeated: 1}, false},
+		{"*** Update File: f\n@@\n+z", before, host.Change{Before: before, After: before + "z\n", Whole: true}, false},
+		{"*** Add File: f\n+x\n+y", "", host.Change{After: "x\ny\n", Whole: true}, false},
+		{"*** Delete File: f", before, host.Change{Before: before, Whole: true}, false},
+		{"*** Delete File: f", "-", host.Change{}, true},
+		{"*** Update File: f\n@@\n a\n-b\n+B", "-", host.Change{Before: "a\nb\n", After: "a\nB\n"}, false},
+		{"*** Update File: f\n-a\n+A\n*** Add File: g\n+x", "-", host.Change{Before: "f\na\ng\n", After: "f\nA\ng\nx\n"}, false},
+		{"*** Update File: f\nx", before, host.Change{}, true},
+	} {
+		content := &c.content
+		if c.content == "-" {
+			content = nil
+		}
+		got, ok := host.PreviewChange(host.Codex, "apply_patch", patchOf(t, c.patch), content)
+		if ok == c.none || got != c.want {
+			t.Errorf("%q: %+v, %v, want %+v", c.patch, got, ok, c.want)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func nativeTools() map[string][]nativeTool {
 		ClaudeCode: claude,
 		Codex: {
 			{"Bash", "Runs a command in a shell.", arguments(command), nil, false, false},
-			{"apply_patch", "Changes files by a patch.", arguments(text("command", "The patch.")), nil, false, true},
+			{patchTool, "Changes files by a patch.", arguments(text("command", "The patch.")), nil, false, true},
 		},
 		Gemini:   geminiTools(),
 		Copilot:  append(copilotTools(), claude...), // hooks for the event PreToolUse get Claude Code's names
@@ -138,7 +138,7 @@ func openCodeTools() []nativeTool {
 			"edit", "Replaces a text in a file.", arguments(camelPath, text("oldString", "The text to replace."), text("newString", "The text that replaces it.")),
 			arguments(flag("replaceAll", "Whether all occurrences are replaced.")), false, true,
 		},
-		{"apply_patch", "Changes files by a patch.", nil, arguments(text("patchText", "The patch.")), false, true},
+		{patchTool, "Changes files by a patch.", nil, arguments(text("patchText", "The patch.")), false, true},
 		{"list", "Lists a directory.", nil, arguments(path), true, true},
 		{"glob", "Finds files by their names.", arguments(pattern), arguments(path), true, true},
 		{"grep", "Searches in files.", arguments(pattern), arguments(path), true, true},

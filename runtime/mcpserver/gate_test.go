@@ -28,7 +28,8 @@ type fakeGate struct {
 	err      error
 	asked    []call.Submission
 	reports  []string
-	waitEnds func(context.Context) // called with the time that a question may wait; nil: it does not wait
+	named    map[call.HostCall]uuid.UUID // the last one
+	waitEnds func(context.Context)       // called with the time that a question may wait; nil: it does not wait
 }
 
 func (f *fakeGate) answer(ctx, wait context.Context) (call.Passage, error) {
@@ -59,6 +60,23 @@ func (f *fakeGate) ReportOutcome(_ context.Context, _ call.Viewer, id uuid.UUID,
 	defer f.mu.Unlock()
 	f.reports = append(f.reports, fmt.Sprintf("%s %s %s %s", id, name, r.Outcome, r.Text))
 	return f.err
+}
+
+func (f *fakeGate) NameHostCall(_ context.Context, _ call.Viewer, id uuid.UUID, h call.HostCall) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.named = map[call.HostCall]uuid.UUID{h: id}
+	return f.err
+}
+
+func (f *fakeGate) ReportHostCall(ctx context.Context, viewer call.Viewer, h call.HostCall, r call.Report) error {
+	f.mu.Lock()
+	id, ok := f.named[h]
+	f.mu.Unlock()
+	if !ok {
+		return call.ErrNotFound
+	}
+	return f.ReportOutcome(ctx, viewer, id, "", r)
 }
 
 func (f *fakeGate) LeaveGate(_ context.Context, _ call.Viewer, id uuid.UUID, name string) error {

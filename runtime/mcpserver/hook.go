@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/host"
@@ -124,11 +125,32 @@ func (x *hookExchange) awaitDecision(event *host.Event) (host.Verdict, error) {
 	case err != nil:
 		return host.Verdict{}, err
 	case passage.Allowed:
-		x.openHooks.add(x.hookCall(event), openHook{passage.ID, ask.RequestID, x.Now()})
+		if err := x.Calls.NameHostCall(ctx, x.viewer(), passage.ID, nameHostCall(event)); err != nil { // the outcome will be unknown
+			x.Logger.Warn("expect the outcome of a hook", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
+		}
 		return host.Verdict{Allow: true, Reason: passage.Message}, nil
 	case passage.Pending:
 		return host.Verdict{Reason: host.ComeBack(passage.ID.String(), passage.Deadline)}, nil
 	}
 	x.noteDelivered(ctx, x.agent, &passage)
 	return host.Verdict{Reason: passage.Message}, nil
+}
+
+const maxHookOutcome = 16 << 10
+
+func nameHostCall(event *host.Event) call.HostCall {
+	return call.HostCall{Session: event.SessionID, ID: event.CallID, Tool: event.Tool}
+}
+
+// reportOutcome stores the outcome of a tool that has ended. A call that passed before the hook was installed is not known.
+func (x *hookExchange) reportOutcome(event *host.Event) {
+	report := call.Report{Outcome: call.ReportedSucceeded}
+	if event.Failed {
+		report.Outcome = call.ReportedFailed
+	}
+	report.Text, _ = plain.Page(event.Output, 1, maxHookOutcome)
+	err := x.Calls.ReportHostCall(context.WithoutCancel(x.r.Context()), x.viewer(), nameHostCall(event), report)
+	if err != nil && !errors.Is(err, call.ErrNotFound) {
+		x.Logger.Warn("report outcome of a hook", "agent", x.agent.Name, "error", err)
+	}
 }

@@ -51,13 +51,14 @@ func TestHook(t *testing.T) {
 	if got := b.calls.deliveries(); len(got) != 1 || got[0] != id {
 		t.Errorf("delivered: %v", got)
 	}
-	for range 2 { // a repeat changes nothing
-		after := b.hook("skill=laptop", strings.Replace(hookMessage, `"PreToolUse"`, `"PostToolUseFailure","error":"exit 1"`, 1))
+	failure := strings.Replace(hookMessage, `"PreToolUse"`, `"PostToolUseFailure","error":"exit 1"`, 1)
+	for _, message := range []string{failure, strings.Replace(failure, "toolu_1", "toolu_2", 1)} { // the second one is about no call
+		after := b.hook("skill=laptop", message)
 		if after.status != http.StatusOK || after.body != "{}\n" {
 			t.Errorf("after: %d %s", after.status, after.body)
 		}
 	}
-	if want := id.String() + " " + sub.Gate.Name + " failed exit 1"; len(b.calls.reports) != 1 || b.calls.reports[0] != want {
+	if want := id.String() + "  failed exit 1"; len(b.calls.reports) != 1 || b.calls.reports[0] != want {
 		t.Errorf("reported %v, want %s", b.calls.reports, want)
 	}
 }

@@ -56,6 +56,8 @@ type GateCalls interface {
 	Gate(ctx, wait context.Context, sub call.Submission) (call.Passage, error)
 	AwaitPassage(ctx, wait context.Context, viewer call.Viewer, id uuid.UUID, name string) (call.Passage, error)
 	ReportOutcome(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string, r call.Report) error
+	NameHostCall(ctx context.Context, viewer call.Viewer, id uuid.UUID, h call.HostCall) error
+	ReportHostCall(ctx context.Context, viewer call.Viewer, h call.HostCall, r call.Report) error
 	LeaveGate(ctx context.Context, viewer call.Viewer, id uuid.UUID, name string) error
 	ReadGateTask(ctx context.Context, viewer call.Viewer, id uuid.UUID) (*call.GateTask, error)
 	NameGateRequest(ctx context.Context, sub *call.Submission, id uuid.UUID) error
@@ -180,14 +182,13 @@ type Config struct {
 // Server serves the endpoints of all agents.
 type Server struct {
 	Config
-	origins   map[string]bool // allowed in an Origin header
-	host      string          // of PublicURL
-	parsers   wire.Parser
-	waiters   *waiters
-	openHooks *openHooks
-	lists     *lists
-	watch     *watch
-	info      []byte // serverInfo, as JSON
+	origins map[string]bool // allowed in an Origin header
+	host    string          // of PublicURL
+	parsers wire.Parser
+	waiters *waiters
+	lists   *lists
+	watch   *watch
+	info    []byte // serverInfo, as JSON
 }
 
 // New makes a server.
@@ -208,14 +209,13 @@ func New(cfg Config) (*Server, error) {
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, DefaultWriteTimeout)
 	s := &Server{
-		Config:    cfg,
-		origins:   map[string]bool{public.Scheme + "://" + public.Host: true},
-		host:      public.Host,
-		waiters:   newWaiters(),
-		openHooks: &openHooks{calls: map[hookCall]openHook{}},
-		lists:     &lists{rendered: make(map[weak.Pointer[catalog.Catalog]]*wire.Pages)},
-		watch:     newWatch(cfg.Logger, cfg.Now),
-		info:      marshal(&mcp.Implementation{Name: serverName, Version: cfg.Version}),
+		Config:  cfg,
+		origins: map[string]bool{public.Scheme + "://" + public.Host: true},
+		host:    public.Host,
+		waiters: newWaiters(),
+		lists:   &lists{rendered: make(map[weak.Pointer[catalog.Catalog]]*wire.Pages)},
+		watch:   newWatch(cfg.Logger, cfg.Now),
+		info:    marshal(&mcp.Implementation{Name: serverName, Version: cfg.Version}),
 	}
 	for _, origin := range cfg.TrustedOrigins {
 		s.origins[strings.TrimSuffix(origin, "/")] = true

@@ -19,7 +19,7 @@ const maxRows = 200
 func presentArguments(s *subject, f format, reveal bool) Arguments {
 	c := &s.call
 	base := present.CallURL(c.ID)
-	a := Arguments{Format: f.view, Full: f.full, Bytes: len(c.Arguments), Sent: wasSent(c), Unsent: wasNotSent(c), TextURL: base + "/arguments"}
+	a := Arguments{Format: f.view, Full: f.full, Bytes: len(c.Arguments), Held: c.GateOnly, Sent: wasSent(c), Unsent: wasNotSent(c), TextURL: base + "/arguments"}
 	a.URL, a.WholeURL, a.FoldURL = f.callURL(base), format{f.view, true}.callURL(base), format{f.view, false}.callURL(base)
 	limits := hostile.Folded()
 	limits.Fields = maxRows

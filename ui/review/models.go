@@ -134,6 +134,7 @@ type Arguments struct {
 	WholeURL string           // the same page with nothing cut
 	FoldURL  string           // the same page with long values cut
 	TextURL  string           // the bytes as text/plain
+	Held     bool             // Holdpoint does not send them
 	Mapped   bool             // they are sent within the request that the page shows
 	Sent     bool             // they are being sent, or were sent
 	Unsent   bool             // the call ended before they were sent
@@ -150,6 +151,8 @@ type Arguments struct {
 // describeBytes says how many bytes there are, and whether they were sent.
 func (a Arguments) describeBytes() text.Message {
 	switch {
+	case a.Held:
+		return text.ReviewBytesHeld(a.Bytes)
 	case a.Mapped:
 		return text.ReviewBytesMapped(a.Bytes)
 	case a.Sent:

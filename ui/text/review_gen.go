@@ -140,6 +140,9 @@ func ReviewRaw() Message { return newMessage("review.Raw") }
 // ReviewNested is "The arguments are too many or too deeply nested to list as fields. This is the JSON view.".
 func ReviewNested() Message { return newMessage("review.Nested") }
 
+// ReviewBytesHeld is "{n:count} byte. Holdpoint does not send it." or "{n:count} bytes. Holdpoint does not send them.".
+func ReviewBytesHeld(n int) Message { return newMessage("review.BytesHeld", argument{"n", n}) }
+
 // ReviewBytesMapped is "{n:count} byte, used to build the request below." or "{n:count} bytes, used to build the request below.".
 func ReviewBytesMapped(n int) Message { return newMessage("review.BytesMapped", argument{"n", n}) }
 

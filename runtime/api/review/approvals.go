@@ -44,6 +44,7 @@ type Approval struct {
 	Arguments       json.RawMessage  `json:"arguments" doc:"The exact bytes that will be sent."`
 	Files           []AttachedFile   `json:"files" nullable:"false" doc:"Attached when the call was made; the digest covers them."`
 	Request         *rest.Outgoing   `json:"request" doc:"For HTTP APIs: the exact request, with secrets masked; the digest covers it. Otherwise, and in lists, null."`
+	Gate            *GateCaller      `json:"gate" doc:"Of a gate-only call: what its caller says about itself. Null: Holdpoint sends the call."`
 	Digest          string           `json:"digest" doc:"Covers everything that the decision is about; send it back with the decision."`
 	ArgumentsDigest string           `json:"arguments_digest" doc:"SHA-256 of the argument bytes, in hex."`
 	ToolPin         string           `json:"tool_pin" doc:"Digest of the tool's definition, in hex."`
@@ -97,7 +98,7 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 	return Approval{
 		ID: w.Approval.CallID, CallID: w.Approval.CallID, Status: w.Approval.Status,
 		Agent: w.Call.Agent, Skill: w.Call.Skill, Tool: w.Call.Tool, Arguments: w.Call.Arguments, Files: attachedFiles(w.Call.Files),
-		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
+		Gate: newGateCaller(&w.Call), Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
 		Principal: rest.OrNull(names.NameOf(w.Call.PrincipalID)), PrincipalPerson: names.RefOf(w.Call.PrincipalID), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
 		ApprovedUntil: rest.UTCOrNull(w.Approval.ApprovedUntil),
 		Decision:      rest.NewDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Rules: appliedRules(w.Call.Rules), Partial: w.Call.Partial,

@@ -62,12 +62,23 @@ type Call struct {
 
 // GateCaller is the caller that executes a gate-only call.
 type GateCaller struct {
-	Host      *string `json:"host" doc:"The program that executes the call: the skill's host, or as the caller says; null: not known."`
-	Cwd       *string `json:"cwd" doc:"The directory in which it does, or the address that a gateway calls. The approval is bound to it."`
-	Subject   *string `json:"subject" doc:"The person or program for which a gateway makes the call, as the gateway says. The approval is bound to it, and a person of this name may not decide. Null: not known."`
-	SessionID *string `json:"session_id"`
-	Subagent  *string `json:"subagent" doc:"Null: the main agent."`
-	Version   *string `json:"version" doc:"Of the host."`
+	Host      *string      `json:"host" doc:"The program that executes the call: the skill's host, or as the caller says; null: not known."`
+	Cwd       *string      `json:"cwd" doc:"The directory in which it does, or the address that a gateway calls. The approval is bound to it. Null: not known, and in lists."`
+	Paths     []string     `json:"paths" doc:"The files and folders that the call names, with all links followed, as the caller says. The approval is bound to them. Null: not known, and in lists."`
+	File      *ChangedFile `json:"file" doc:"The file that the call would change, as the caller read it. The approval is bound to it. Null: none, not known, and in lists."`
+	Subject   *string      `json:"subject" doc:"The person or program for which a gateway makes the call, as the gateway says. The approval is bound to it, and a person of this name may not decide. Null: not known."`
+	SessionID *string      `json:"session_id"`
+	Subagent  *string      `json:"subagent" doc:"Null: the main agent."`
+	Version   *string      `json:"version" doc:"Of the host."`
+}
+
+// ChangedFile is a file as the caller of a gate-only call read it before it asked.
+type ChangedFile struct {
+	Path   string  `json:"path"`
+	Exists bool    `json:"exists"`
+	Size   int64   `json:"size" doc:"In bytes."`
+	SHA256 *string `json:"sha256" doc:"In hexadecimal; null: not known."`
+	Text   *string `json:"text" doc:"The whole content; null: it was not sent."`
 }
 
 func newGateCaller(c *call.Call) *GateCaller {
@@ -79,9 +90,14 @@ func newGateCaller(c *call.Call) *GateCaller {
 	if origin.Subject != nil {
 		subject = origin.Subject.ID
 	}
+	claims := c.Binding()
+	var file *ChangedFile
+	if f := claims.File; f != nil {
+		file = &ChangedFile{Path: f.Path, Exists: f.Exists, Size: f.Size, SHA256: rest.OrNull(f.SHA256), Text: f.Text}
+	}
 	return &GateCaller{
-		Subject: rest.OrNull(subject),
-		Host:    rest.OrNull(c.Host), Cwd: rest.OrNull(c.Binding().Directory), SessionID: rest.OrNull(origin.Session),
+		Subject: rest.OrNull(subject), Paths: claims.Paths, File: file,
+		Host: rest.OrNull(c.Host), Cwd: rest.OrNull(claims.Directory), SessionID: rest.OrNull(origin.Session),
 		Subagent: rest.OrNull(origin.Subagent), Version: rest.OrNull(origin.Version),
 	}
 }

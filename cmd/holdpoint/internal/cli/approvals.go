@@ -104,6 +104,25 @@ func newApprovalsShowCmd(e *Env) *cobra.Command {
 	return cmd
 }
 
+// gateFields describes the claims of the caller of a gate-only call.
+func gateFields(g *client.GateCaller) (pairs []string) {
+	if g == nil {
+		return nil
+	}
+	pairs = []string{"Executed by", value(g.Host), "Location", value(g.Cwd)}
+	for _, path := range g.Paths {
+		pairs = append(pairs, "Resolved path", path)
+	}
+	if f := g.File; f != nil {
+		state := "does not exist yet"
+		if f.Exists {
+			state = fmt.Sprintf("%d bytes", f.Size)
+		}
+		pairs = append(pairs, "Changes the file", f.Path+" ("+state+")")
+	}
+	return pairs
+}
+
 func (e *Env) showApproval(a *client.Approval) error {
 	sentence := fmt.Sprintf("%s wants %s: %s", a.Agent, a.Skill, a.Tool)
 	if person := fallbackPerson(a.PrincipalPerson, a.Principal); person != nil {
@@ -116,6 +135,7 @@ func (e *Env) showApproval(a *client.Approval) error {
 		"Approval", a.ID, "Status", a.Status, "Risk", formatRisk(value(a.Risk)), "Parked because", a.Rule, "Asked", formatTime(&a.CreatedAt),
 		"Team", value(a.Team), "Escalation", formatSteps(a.Escalation),
 	}
+	pairs = append(pairs, gateFields(a.Gate)...)
 	pairs = append(pairs, ruleFields(a.Rules)...)
 	pairs = append(pairs, voteFields(a)...)
 	pairs = append(pairs, evidenceFields(a.Evidence)...)

@@ -112,6 +112,7 @@ func (e *Env) showCall(c *client.Call) error {
 		"Made", formatTime(&c.CreatedAt), "Ended", formatTime(c.FinishedAt), "Deadline", formatTime(c.Deadline),
 		"Content deleted", formatTime(c.ContentDeletedAt),
 	}
+	pairs = append(pairs, gateFields(c.Gate)...)
 	pairs = append(pairs, ruleFields(c.Rules)...)
 	pairs = append(pairs, fileFields(c.Files)...)
 	pairs = append(pairs, decisionFields(c.Decision)...)

@@ -14,3 +14,11 @@ func TestShowLastCall(t *testing.T) {
 	f := newFake(t).setAnswer("GET /api/v1/approvals/a1", approval)
 	wantContains(t, "show", f.run("approvals", "show", "a1").wantCode(t, 0).stdout, "/amount: above_range; usual: 100 to 120; was: 120.00 in the last call to DE89<U+202E>, 2026-01-0")
 }
+
+// A call of a coding agent is shown with the claims of its hook.
+func TestShowGateCaller(t *testing.T) {
+	t.Parallel()
+	approval := strings.Replace(approvalText, `"rule"`, `"gate":{"host":"claude-code","cwd":"/w","paths":["/w/a\u202e"],"file":{"path":"/w/a","exists":false,"size":0}},"rule"`, 1)
+	f := newFake(t).setAnswer("GET /api/v1/approvals/a1", approval)
+	wantContains(t, "show", f.run("approvals", "show", "a1").wantCode(t, 0).stdout, "Executed by", "claude-code", "Location", "/w/a<U+202E>", "/w/a (does not exist yet)")
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/host"
 )
@@ -25,6 +26,8 @@ import (
 const (
 	// watchBeat is the time between two reports of a watcher about a guard that has not changed. The server calls a guard silent after three.
 	watchBeat = 15 * time.Second
+	// settleTime is the pause before a guard is read again that does not hold.
+	settleTime = time.Second
 	// reportTimeout bounds a report, so that a server that is away does not delay the next reading of the files.
 	reportTimeout = 5 * time.Second
 	// The server refuses more.
@@ -159,32 +162,44 @@ can tell. It reads files only; the canary of status asks the server about a call
 	return cmd
 }
 
-// watchedGuard is what a watcher knows of a guard. It stays known after its files are gone.
-type watchedGuard struct {
+// guardReading is how the files of one guard were when they were read.
+type guardReading struct {
 	installed installedGuard
-	reporter  *guardReporter // nil: it could not be made yet
 	problems  []string
 	isGone    bool // its record was deleted
-	isKnown   bool // it was read before
+}
+
+// watchedGuard is what a watcher knows of a guard. It stays known after its files are gone.
+type watchedGuard struct {
+	guardReading
+	reporter *guardReporter // nil: it could not be made yet
+	isKnown  bool           // it was read before
 
 	reportedAt time.Time // of the last report that the server took
 	failure    string    // of the last report; "": the server took it
 }
+
+// knownGuards are the guards of a watcher, by the file with the hook.
+type knownGuards map[string]*watchedGuard
 
 // watchGuards checks guards until the context ends.
 func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 	if o.interval < 100*time.Millisecond || o.interval > time.Hour {
 		return misusef("--interval %s: must be between 100ms and 1h", o.interval)
 	}
-	known := map[string]*watchedGuard{} // by the file with the hook
+	known := knownGuards{}
+	read := func() (map[string]guardReading, error) { return e.readGuards(known, o) }
 	ticker := time.NewTicker(o.interval)
 	defer ticker.Stop()
 	for {
-		guards, err := e.listGuards(nil, o)
-		if err != nil && len(known) == 0 {
+		found, err := known.readSettled(read, func() error { return pause.For(ctx, settleTime) })
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		changed := readWatched(known, guards)
+		changed := known.update(found)
 		e.reportWatched(ctx, known, changed, max(o.interval, watchBeat))
 		for _, file := range changed {
 			problems, state := known[file].problems, "holds\n"
@@ -206,36 +221,66 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 	}
 }
 
-// readWatched checks the guards that are installed, and returns the files of those that changed. A guard that is no longer installed is gone.
-func readWatched(known map[string]*watchedGuard, guards []installedGuard) (changed []string) {
-	present := map[string]installedGuard{}
+// readGuards reads the files of all guards. A known guard that is no longer installed is gone.
+func (e *Env) readGuards(known knownGuards, o *guardOptions) (map[string]guardReading, error) {
+	guards, err := e.listGuards(nil, o)
+	if err != nil && len(known) == 0 {
+		return nil, err
+	}
+	found := map[string]guardReading{}
+	for file, w := range known {
+		found[file] = guardReading{w.installed, []string{"the guard is gone"}, true}
+	}
 	for _, one := range guards {
-		file := one.machine.File(one.Host, one.Managed)
-		present[file] = one
-		if known[file] == nil {
-			known[file] = &watchedGuard{}
+		found[one.machine.File(one.Host, one.Managed)] = guardReading{one, one.listBroken(), false}
+	}
+	return found, nil
+}
+
+// readSettled reads the guards, and again after a pause if one no longer holds: an installation writes several files, and what was read between
+// two of them is no finding.
+func (known knownGuards) readSettled(read func() (map[string]guardReading, error), wait func() error) (map[string]guardReading, error) {
+	found, err := read()
+	if err != nil || !known.breaks(found) {
+		return found, err
+	}
+	if err := wait(); err != nil {
+		return nil, err
+	}
+	return read()
+}
+
+// breaks reports whether a guard does not hold that held, or that is new.
+func (known knownGuards) breaks(found map[string]guardReading) bool {
+	for file, r := range found {
+		if w := known[file]; len(r.problems) > 0 && (w == nil || len(w.problems) == 0) {
+			return true
 		}
 	}
-	for _, file := range slices.Sorted(maps.Keys(known)) {
-		w := known[file]
-		problems := []string{"the guard is gone"}
-		one, isPresent := present[file]
-		if isPresent {
-			if w.installed.Guard == nil || w.installed.ID != one.ID {
-				w.reporter, w.reportedAt = nil, time.Time{}
-			}
-			w.installed, problems = one, one.listBroken()
+	return false
+}
+
+// update stores what was read, and returns the files of the guards that changed.
+func (known knownGuards) update(found map[string]guardReading) (changed []string) {
+	for _, file := range slices.Sorted(maps.Keys(found)) {
+		r, w := found[file], known[file]
+		if w == nil {
+			w = &watchedGuard{}
+			known[file] = w
 		}
-		if !w.isKnown || w.isGone == isPresent || !slices.Equal(w.problems, problems) {
+		if !r.isGone && (w.installed.Guard == nil || w.installed.ID != r.installed.ID) {
+			w.reporter, w.reportedAt = nil, time.Time{}
+		}
+		if !w.isKnown || w.isGone != r.isGone || !slices.Equal(w.problems, r.problems) {
 			changed = append(changed, file)
 		}
-		w.problems, w.isGone, w.isKnown = problems, !isPresent, true
+		w.guardReading, w.isKnown = r, true
 	}
 	return changed
 }
 
 // reportWatched reports about the guards that changed, and about all whose time has come, at once.
-func (e *Env) reportWatched(ctx context.Context, known map[string]*watchedGuard, changed []string, beat time.Duration) {
+func (e *Env) reportWatched(ctx context.Context, known knownGuards, changed []string, beat time.Duration) {
 	var reports sync.WaitGroup
 	for file, w := range known {
 		if w.failure == "" && !slices.Contains(changed, file) && e.Now().Sub(w.reportedAt) < beat {

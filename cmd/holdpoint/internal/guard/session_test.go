@@ -16,7 +16,7 @@ import (
 type sampleSession struct {
 	host        guard.Host
 	permissions string // that a developer gave the host for the checks of the project
-	edits       string // the permissions with those for its files; empty: the host has none
+	edits       string // the permissions with those for its files; empty: the host has none, and patchRule is added instead
 	isReading   func(e *host.Event) bool
 }
 
@@ -37,15 +37,28 @@ func sampleSessions() []sampleSession {
 	}
 }
 
+// patchRule is the rule for patches in docs/guard.md, for the project.
+const patchRule = `
+  - name: patches
+    agents: [laptop]
+    skills: [codex]
+    tools: [apply_patch]
+    when: has(context.paths) && context.paths.all(p, within(p, "/home/me/src") && !p.contains("/."))
+    effect: allow
+`
+
 const sampleProject = "/home/ann/src/ledger"
 
 // TestSampleSessions counts the questions of a coding session: at most one in ten calls that read, and at most one in ten of all calls once the
-// developer's permissions are imported, where the host lets them name edits. The figures are in docs/guard.md.
+// developer's permissions are imported, or for Codex a rule for patches is added. The figures are in docs/guard.md.
 func TestSampleSessions(t *testing.T) {
 	t.Parallel()
 	docs, err := os.ReadFile("../../../../docs/guard.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(string(docs), patchRule) {
+		t.Errorf("docs/guard.md does not have the rule\n%s", patchRule)
 	}
 	for _, s := range sampleSessions() {
 		starter, err := guard.StarterRules(s.host, "laptop", "tools", []string{sampleProject})
@@ -57,6 +70,8 @@ func TestSampleSessions(t *testing.T) {
 		stages := []string{starter, imported}
 		if s.edits != "" {
 			stages = append(stages, starter+s.importRules(t, s.edits))
+		} else {
+			stages = append(stages, imported+strings.NewReplacer("[codex]", "[tools]", "/home/me/src", sampleProject).Replace(patchRule))
 		}
 		reading, readingParked := 0, 0
 		var row strings.Builder
@@ -86,9 +101,6 @@ func TestSampleSessions(t *testing.T) {
 			if stage == 2 && 10*parked > len(calls) {
 				t.Errorf("%s: %d questions in %d calls, want one in ten", s.host, parked, len(calls))
 			}
-		}
-		if len(stages) == 2 {
-			row.WriteString(" – |")
 		}
 		if len(calls) < 200 || 10*readingParked > reading {
 			t.Errorf("%s: %d calls; %d of %d that read are questions, want one in ten", s.host, len(calls), readingParked, reading)
