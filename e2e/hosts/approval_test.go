@@ -100,7 +100,11 @@ func (s *server) pending(t *testing.T, r *run, text string) holdpoint.Approval {
 				return nil
 			}
 		}
-		return fmt.Errorf("%d calls wait, none with %s; the agent printed %s; its model: %v; it was told %s", len(list), text, r.output.String(), r.model.log, r.model.toldResults())
+		err = fmt.Errorf("%d calls wait, none with %s; the agent printed %s; its model: %v; it was told %s", len(list), text, r.output.String(), r.model.log, r.model.toldResults())
+		if r.hasEnded() {
+			t.Fatal(err)
+		}
+		return err
 	})
 	return found
 }
@@ -253,7 +257,7 @@ func TestDeferAndRepeat(t *testing.T) {
 
 // wrap makes the command that a host runs, as the docs say.
 func wrap(program, name string, flags []string) string {
-	return "'" + program + "' hook " + name + " '" + strings.Join(flags, "' '") + "' || { [ $? -eq 2 ] || echo 'Holdpoint: hook failed; call refused' >&2; exit 2; }"
+	return "'" + program + "' hook " + name + " '" + strings.Join(flags, "' '") + "' || { [ $? -eq 2 ] || echo 'Holdpoint: hook failed' >&2; echo 'Holdpoint: call refused' >&2; exit 2; }"
 }
 
 // pluginFor returns the plugin that runs a command.
