@@ -72,18 +72,25 @@ func (x *exchange) unknownSession() {
 
 // servePost serves one message.
 func (x *exchange) servePost() {
+	if x.receiveMessage() {
+		x.dispatch()
+	}
+}
+
+// receiveMessage reads the message, or answers.
+func (x *exchange) receiveMessage() bool {
 	x.Accepts = wire.ParseAccept(x.r.Header["Accept"])
 	switch {
 	case !x.JSON && !x.Stream:
 		http.Error(x.w, "Accept must allow application/json or text/event-stream", http.StatusNotAcceptable)
-		return
+		return false
 	case !wire.HasJSONBody(x.r.Header):
 		http.Error(x.w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
-		return
+		return false
 	}
 	body, ok := x.readBody()
 	if !ok {
-		return
+		return false
 	}
 	fault := x.parsers.Parse(body, &x.msg)
 	if fault == nil || fault.Code == jsonrpc.CodeInvalidParams {
@@ -95,9 +102,8 @@ func (x *exchange) servePost() {
 	}
 	if fault != nil {
 		x.fail(fault)
-		return
 	}
-	x.dispatch()
+	return fault == nil
 }
 
 // readBody reads the whole body: net/http notices a client that leaves only then. The listener limits how long the body may
@@ -163,16 +169,22 @@ func (x *exchange) dispatch() {
 		resources.completeArgument()
 	default:
 		if !serveEra() {
-			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + plain.Quoted(x.msg.Method, wire.MaxShown)})
+			x.failMethod()
 		}
 	}
+}
+
+// failMethod answers a request for a method that the endpoint does not have.
+func (x *exchange) failMethod() {
+	x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + plain.Quoted(x.msg.Method, wire.MaxShown)})
 }
 
 // serveModern serves the methods that only MCP 2026-07-28 and later have.
 func (x *exchange) serveModern() bool {
 	switch x.msg.Method {
 	case "server/discover":
-		(&sessionRequest{x}).discover()
+		request := &sessionRequest{x}
+		request.discover(request.capabilities(), modelIntroduction(nil))
 	case "subscriptions/listen":
 		(&subscriptionStream{x}).serveListen()
 	case "tasks/get":

@@ -68,7 +68,12 @@ func (x *hookExchange) hookCall(event *host.Event) hookCall {
 
 // reportOutcome stores the outcome of a tool that has ended.
 func (x *hookExchange) reportOutcome(event *host.Event) {
-	released, ok := x.openHooks.take(x.hookCall(event))
+	key := x.hookCall(event)
+	released, ok := x.openHooks.take(key)
+	if !ok { // a permission tool is not told the session
+		key.session = ""
+		released, ok = x.openHooks.take(key)
+	}
 	if !ok { // it passed before the hook was installed, or through another process
 		return
 	}

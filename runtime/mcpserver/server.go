@@ -231,6 +231,7 @@ func (s *Server) Mount(mux *http.ServeMux) {
 	s.mountGate(mux)
 	s.mountGuards(mux)
 	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code", s.serveClaudeCodeHook)
+	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code/mcp", s.guard((*exchange).serveHookTools))
 	s.mountAuthZEN(mux)
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)
 }
