@@ -36,7 +36,7 @@ func (r *run) guard(url, script string, flags ...string) {
 	installed := r.inEtc(hookProgram)
 	r.mustRun("sh", "-c", `mkdir "$0" && cp -a /etc/. "$0"; cd "$0" && test -e passwd && mkdir -p holdpoint/bin && { ln "$1" "$2" || cp "$1" "$2"; }`, r.etc, program, installed)
 	words := append(inMachine(r.etc), hookProgram, "guard", r.agent.name, "--scope", "machine", "--no-rules", "--program", hookProgram,
-		"--agent", r.caller(), "--key-file", key, "--url", url, "--wait", "6s")
+		"--agent", r.caller(), "--key-file", key, "--url", url, "--wait", "30m")
 	r.mustRun(append(words, flags...)...)
 	if err := os.Rename(installed, r.inEtc(realProgram)); err != nil {
 		r.t.Fatal(err)
