@@ -35,7 +35,6 @@ func startServer(t *testing.T) *server {
 	s := &server{keys: map[string]string{}, options: holdpoint.Options{
 		DatabaseURL: postgrestest.New(t).URL(), DataDir: filepath.Join(dir, "data"), Token: bootstrapToken,
 	}}
-	built := holdpoint.Program{Path: program}
 	s.Process = built.Serve(t, s.options)
 	var manifest strings.Builder
 	manifest.WriteString("skills:\n")
@@ -76,9 +75,9 @@ func (s *server) startRun(t *testing.T, r *run, steps []step, flags ...string) *
 	a := r.agent
 	r.model.steps = inProject(steps, r.project)
 	all := append([]string{"--url", s.URL, "--agent", "with-" + a.name, "--key-file", s.keys[a.name], "--wait", "30m", "--state-dir", filepath.Join(r.home, "state")}, flags...)
-	h := installed{command: wrap(program, a.name, all)}
+	h := installed{command: wrap(built.Path, a.name, all)}
 	if a.name == host.OpenCode {
-		h.plugin = pluginFor(t, program, all)
+		h.plugin = pluginFor(t, built.Path, all)
 	}
 	a.install(r, h)
 	r.start(a.modes[0])
@@ -111,6 +110,7 @@ func (s *server) pending(t *testing.T, r *run, text string) holdpoint.Approval {
 
 // TestDecisions lets each agent want a shell command and an edit. They happen after an approval, and never without one.
 func TestDecisions(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for _, a := range agents() {
 		for _, approve := range []bool{true, false} {
@@ -214,13 +214,14 @@ func (s *server) listApprovals(t *testing.T, query string) []holdpoint.Approval 
 
 // TestDefer ends a headless run of Claude Code while a call waits, restarts the server, approves, and resumes: the call runs once.
 func TestDefer(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	r, resume := s.deferCall(t)
 	shown := s.pending(t, r, "deferred")
 	s.Kill()
 	s.AwaitKilled(t)
 	s.options.Port = s.Port
-	s.Process = holdpoint.Program{Path: program}.Serve(t, s.options)
+	s.Process = built.Serve(t, s.options)
 	if list := s.listApprovals(t, "status=pending"); len(list) != 1 || list[0].ID != shown.ID {
 		t.Fatalf("%d calls wait", len(list))
 	}
@@ -235,6 +236,7 @@ func TestDefer(t *testing.T) {
 
 // TestDeferAndRepeat lets a second run of Claude Code want the deferred command: it waits for the same approval, which lets it run once.
 func TestDeferAndRepeat(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	r, resume := s.deferCall(t)
 	shown := s.pending(t, r, "deferred")

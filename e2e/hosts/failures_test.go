@@ -326,6 +326,7 @@ func runFailures(t *testing.T, a agent, m mode, list []failure, results *cases) 
 
 // TestFailures runs each agent in each mode with every failure of the hook. The table in docs/coding-agents.md has the results.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	list, all := failures(), agents()
 	results := &cases{ran: map[cell]int{}, made: map[string]int{}}
 	alone := aloneFailures()

@@ -3,19 +3,21 @@
 package hosts_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 )
 
 var (
-	// program is the command under test.
-	program string
+	// built is the command under test.
+	built holdpoint.Program
 	// modules is the folder of the agents.
 	modules string
 	update  = flag.Bool("update", false, "write the table into docs/coding-agents.md")
@@ -37,11 +39,7 @@ func runTests(m *testing.M) int {
 		modules, err = filepath.Abs("node_modules")
 	}
 	if err == nil {
-		program = filepath.Join(dir, "holdpoint")
-		var out []byte
-		if out, err = exec.Command("go", "build", "-trimpath", "-o", program, "../../cmd/holdpoint").CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
+		built, err = holdpoint.Build(context.Background(), dir, false)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -42,11 +42,19 @@ func waysToAskTools() []asksTool {
 	}
 }
 
-// installTool writes the settings with which Claude Code asks the tool at an address.
-func (w *asksTool) install(r *run, url, key string) {
-	r.writeFile(filepath.Join(r.home, "mcp.json"), encode(object{"mcpServers": object{"holdpoint": object{
-		"type": "http", "url": url, "headers": object{"Authorization": "Bearer " + key},
-	}}}))
+// serverNamed returns MCP settings with a server that has the tools.
+func serverNamed(name, url string) string {
+	return encode(object{"mcpServers": object{name: object{"type": "http", "url": url, "headers": object{"Authorization": "Bearer ${HOLDPOINT_KEY}"}}}})
+}
+
+// install writes the settings with which Claude Code asks the tool at an address.
+func (w *asksTool) install(r *run, url string) {
+	r.writeFile(filepath.Join(r.home, "mcp.json"), serverNamed("holdpoint", url))
+	r.writeFile(filepath.Join(r.home, ".claude/settings.json"), w.settings())
+}
+
+// settings returns the settings with the hooks.
+func (w *asksTool) settings() string {
 	input := object{}
 	for _, name := range []string{
 		"hook_event_name", "tool_name", "tool_input", "tool_use_id", "session_id", "cwd", "agent_type", "tool_response", "error",
@@ -60,22 +68,34 @@ func (w *asksTool) install(r *run, url, key string) {
 	if w.tool == "hook" {
 		hooks["PreToolUse"] = hook
 	}
-	r.writeFile(filepath.Join(r.home, ".claude/settings.json"), encode(object{"hooks": hooks}))
+	return encode(object{"hooks": hooks})
+}
+
+// claudeWithKey is Claude Code with a key in its environment.
+func claudeWithKey(key string) agent {
+	a := claudeCode()
+	plain := a.command
+	a.command = func(r *run, m mode) ([]string, []string) {
+		args, env := plain(r, m)
+		return args, append(env, "HOLDPOINT_KEY="+strings.TrimSpace(key))
+	}
+	return a
 }
 
 // TestToolDecisions lets Claude Code ask the tools of a real server: a call runs after an approval only, and not while the server is down.
 func TestToolDecisions(t *testing.T) {
 	t.Parallel()
-	s, a := startServer(t), claudeCode()
-	key, err := os.ReadFile(s.keys[a.name])
+	s := startServer(t)
+	key, err := os.ReadFile(s.keys[host.ClaudeCode])
 	if err != nil {
 		t.Fatal(err)
 	}
+	a := claudeWithKey(string(key))
 	for _, way := range waysToAskTools() {
 		start := func(t *testing.T, url, name string) *run {
 			t.Helper()
 			r := newRun(t, a, newModel(t, a.shell("echo hi > "+name)))
-			way.install(r, url+"/agents/with-claude-code/hooks/claude-code/mcp?wait=3600", strings.TrimSpace(string(key)))
+			way.install(r, url+"/agents/with-claude-code/hooks/claude-code/mcp?wait=3600")
 			r.start(way.mode)
 			return r
 		}
@@ -99,6 +119,31 @@ func TestToolDecisions(t *testing.T) {
 	}
 }
 
+// TestToolOfAnotherServer lets a user add a server of the same name, which allows all. Only a file of the machine with all MCP servers holds.
+func TestToolOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	way := waysToAskTools()[0]
+	for _, isHeld := range []bool{true, false} {
+		t.Run(strconv.FormatBool(isHeld), func(t *testing.T) {
+			t.Parallel()
+			a := claudeWithKey("key")
+			r := newRun(t, a, newModel(t, a.shell("echo hi > "+markOf(0, kindShell))))
+			r.copyEtc()
+			r.writeFile(r.settingsFile(), way.settings())
+			if isHeld {
+				refuses := newFaultyTools(t, way.tool, []toolFailure{{text: way.refuses}})
+				r.writeFile(r.inEtc("/etc/claude-code/managed-mcp.json"), serverNamed("holdpoint", refuses.URL))
+			}
+			r.writeFile(filepath.Join(r.home, "mcp.json"), serverNamed("holdpoint", newFaultyTools(t, way.tool, []toolFailure{{text: way.allows}}).URL))
+			r.start(way.mode)
+			r.wait()
+			if ran := r.has(kindShell, 0); ran == isHeld {
+				t.Errorf("the tool ran: %t; it printed %s; its model was told %s", ran, r.output.String(), r.model.toldResults())
+			}
+		})
+	}
+}
+
 // TestToolFailures lets Claude Code ask a tool whose server fails, or a proxy before it.
 func TestToolFailures(t *testing.T) {
 	t.Parallel()
@@ -111,7 +156,7 @@ func TestToolFailures(t *testing.T) {
 				steps = append(steps, a.shell("echo hi > "+markOf(i, kindShell)))
 			}
 			r := newRun(t, a, newModel(t, steps...))
-			way.install(r, newFaultyTools(t, way.tool, list).URL, "key")
+			way.install(r, newFaultyTools(t, way.tool, list).URL)
 			r.start(way.mode)
 			r.wait()
 			for i, f := range list {
@@ -192,4 +237,3 @@ func newFaultyTools(t *testing.T, tool string, list []toolFailure) *httptest.Ser
 	})
 	return faulty
 }
-

@@ -70,27 +70,20 @@ func (x *exchange) unknownSession() {
 	http.Error(x.w, "this session is unknown or has ended; start one with initialize", http.StatusNotFound)
 }
 
-// servePost serves one message.
-func (x *exchange) servePost() {
-	if x.receiveMessage() {
-		x.dispatch()
-	}
-}
-
-// receiveMessage reads the message, or answers.
-func (x *exchange) receiveMessage() bool {
+// servePost reads one message, and dispatches it to an endpoint.
+func (x *exchange) servePost(dispatch func()) {
 	x.Accepts = wire.ParseAccept(x.r.Header["Accept"])
 	switch {
 	case !x.JSON && !x.Stream:
 		http.Error(x.w, "Accept must allow application/json or text/event-stream", http.StatusNotAcceptable)
-		return false
+		return
 	case !wire.HasJSONBody(x.r.Header):
 		http.Error(x.w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
-		return false
+		return
 	}
 	body, ok := x.readBody()
 	if !ok {
-		return false
+		return
 	}
 	fault := x.parsers.Parse(body, &x.msg)
 	if fault == nil || fault.Code == jsonrpc.CodeInvalidParams {
@@ -102,8 +95,9 @@ func (x *exchange) receiveMessage() bool {
 	}
 	if fault != nil {
 		x.fail(fault)
+		return
 	}
-	return fault == nil
+	dispatch()
 }
 
 // readBody reads the whole body: net/http notices a client that leaves only then. The listener limits how long the body may

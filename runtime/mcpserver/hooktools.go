@@ -29,11 +29,8 @@ const hookToolList = `"tools":[` +
 	`"inputSchema":{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},` +
 	`"required":["tool_name","input"]}}]}`
 
-// serveHookTools serves one message to the endpoint.
+// serveHookTools serves a well-formed message.
 func (x *exchange) serveHookTools() {
-	if !x.receiveMessage() {
-		return
-	}
 	session, can := &sessionRequest{x}, &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
 	switch {
 	case x.msg.ID == nil || x.msg.IsResponse:
