@@ -86,5 +86,7 @@ func TestHTTPDecision(t *testing.T) {
 		"PreToolUse": hook, "PostToolUse": hook, "PostToolUseFailure": hook,
 	}}))
 	r.start(a.modes[0])
-	s.decide(t, r, s.pending(t, r, "over-http"), true, func() bool { return r.hasFile("over-http") })
+	d := &decided{Approval: s.pending(t, r, "over-http"), approve: true, happened: func() bool { return r.hasFile("over-http") }}
+	s.decide(t, r, d)
+	s.wantDecided(t, r, d)
 }

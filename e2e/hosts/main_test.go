@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 func runTests(m *testing.M) int {
 	flag.Parse()
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, "test.parallel") }) {
-		_ = flag.Set("test.parallel", "14") // the flag is an int; most of the time, agents wait
+		_ = flag.Set("test.parallel", "12") // the flag is an int; most of the time, agents wait
 	}
 	dir, err := os.MkdirTemp("", "holdpoint-hosts-")
 	if err == nil {

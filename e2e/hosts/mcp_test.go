@@ -104,7 +104,9 @@ func TestToolDecisions(t *testing.T) {
 				t.Parallel()
 				name := fmt.Sprintf("tool-%s-%t", way.tool, approve)
 				r := start(t, s.URL, name)
-				s.decide(t, r, s.pending(t, r, name), approve, func() bool { return r.hasFile(name) })
+				d := &decided{s.pending(t, r, name), approve, "not on a Thursday", func() bool { return r.hasFile(name) }}
+				s.decide(t, r, d)
+				s.wantDecided(t, r, d)
 			})
 		}
 		t.Run(way.name+"/away", func(t *testing.T) {
