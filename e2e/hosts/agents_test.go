@@ -159,6 +159,17 @@ func (r *run) wait() {
 	}
 }
 
+// hasEnded reports whether the agent has ended.
+func (r *run) hasEnded() bool {
+	select {
+	case err := <-r.ended:
+		r.ended <- err
+		return true
+	default:
+		return false
+	}
+}
+
 // listProcesses returns the ids of all processes.
 func listProcesses() []int {
 	entries, err := os.ReadDir("/proc")
@@ -326,9 +337,11 @@ hooks = true
 			}
 			return append(args, mainPrompt), []string{"FAKE_KEY=x"}
 		},
-		modes: append(
+		modes: slices.Concat(
 			[]mode{{"--dangerously-bypass-approvals-and-sandbox", []string{"--dangerously-bypass-approvals-and-sandbox"}}},
-			modesOf("--sandbox", "danger-full-access", "workspace-write", "read-only")...,
+			modesOf("--sandbox", "danger-full-access", "workspace-write", "read-only"),
+			modesOf("-c", "approval_policy=never", "approval_policy=on-request"),
+			[]mode{{"--approve-for-me", []string{"--approve-for-me"}}},
 		),
 	}
 }
@@ -412,6 +425,7 @@ func copilot() agent {
 			{"--allow-all-tools", []string{"--allow-all-tools"}},
 			{"--autopilot", []string{"--autopilot", "--allow-all-tools"}},
 			{"--plan", []string{"--plan", "--allow-all-tools"}},
+			{"--assisted-approval", []string{"--assisted-approval", "--experimental", "--allow-all-tools"}},
 			{"default", nil},
 		},
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +34,6 @@ func startServer(t *testing.T) *server {
 	s := &server{keys: map[string]string{}, options: holdpoint.Options{
 		DatabaseURL: postgrestest.New(t).URL(), DataDir: filepath.Join(dir, "data"), Token: bootstrapToken,
 	}}
-	built := holdpoint.Program{Path: program}
 	s.Process = built.Serve(t, s.options)
 	var manifest strings.Builder
 	manifest.WriteString("skills:\n")
@@ -76,9 +74,9 @@ func (s *server) startRun(t *testing.T, r *run, steps []step, flags ...string) *
 	a := r.agent
 	r.model.steps = inProject(steps, r.project)
 	all := append([]string{"--url", s.URL, "--agent", "with-" + a.name, "--key-file", s.keys[a.name], "--wait", "30m", "--state-dir", filepath.Join(r.home, "state")}, flags...)
-	h := installed{command: wrap(program, a.name, all)}
+	h := installed{command: wrap(built.Path, a.name, all)}
 	if a.name == host.OpenCode {
-		h.plugin = pluginFor(t, program, all)
+		h.plugin = pluginFor(t, built.Path, all)
 	}
 	a.install(r, h)
 	r.start(a.modes[0])
@@ -100,68 +98,87 @@ func (s *server) pending(t *testing.T, r *run, text string) holdpoint.Approval {
 				return nil
 			}
 		}
-		return fmt.Errorf("%d calls wait, none with %s; the agent printed %s; its model: %v; it was told %s", len(list), text, r.output.String(), r.model.log, r.model.toldResults())
+		err = fmt.Errorf("%d calls wait, none with %s; the agent printed %s; its model: %v; it was told %s", len(list), text, r.output.String(), r.model.log, r.model.toldResults())
+		if r.hasEnded() {
+			t.Fatal(err)
+		}
+		return err
 	})
 	return found
 }
 
 // TestDecisions lets each agent want a shell command and an edit. They happen after an approval, and never without one.
 func TestDecisions(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for _, a := range agents() {
 		for _, approve := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/shell/%t", a.name, approve), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%t", a.name, approve), func(t *testing.T) {
 				t.Parallel()
-				name := fmt.Sprintf("file-%s-%t", a.name, approve)
-				r := s.startAgent(t, a, []step{a.shell("echo hi > " + name)})
-				s.decide(t, r, s.pending(t, r, name), approve, func() bool { return r.hasFile(name) })
-			})
-			t.Run(fmt.Sprintf("%s/edit/%t", a.name, approve), func(t *testing.T) {
-				t.Parallel()
-				text := fmt.Sprintf("new-%s-%t", a.name, approve)
-				steps, reads := []step{a.edit("old", text)}, a.name == host.ClaudeCode || a.name == host.OpenCode
+				name, text := fmt.Sprintf("file-%s-%t", a.name, approve), fmt.Sprintf("new-%s-%t", a.name, approve)
+				steps, reads := []step{a.shell("echo hi > " + name)}, a.name == host.ClaudeCode || a.name == host.OpenCode
 				if reads { // before it may edit
-					steps = append(slices.Clone(a.prepare), steps...)
+					steps = append(steps, a.prepare...)
 				}
-				r := s.startAgent(t, a, steps)
+				r := s.startAgent(t, a, append(steps, a.edit("old", text)))
+				command := &decided{s.pending(t, r, name), approve, "no commands on a Thursday", func() bool { return r.hasFile(name) }}
+				s.decide(t, r, command)
 				if reads {
 					if err := s.api().Approve(t.Context(), s.pending(t, r, r.project)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				shown := s.pending(t, r, text)
-				s.decide(t, r, shown, approve, func() bool { return r.note() != "old\n" })
+				edit := &decided{s.pending(t, r, text), approve, "no edits on a Thursday", func() bool { return r.note() != "old\n" }}
+				s.decide(t, r, edit)
+				s.wantDecided(t, r, command, edit)
 			})
 		}
 	}
 }
 
-// decide checks that the tool did not run, decides, and checks what happens.
-func (s *server) decide(t *testing.T, r *run, shown holdpoint.Approval, approve bool, happened func() bool) {
+// decided is a call that a person decides.
+type decided struct {
+	holdpoint.Approval
+
+	approve  bool
+	reason   string      // of a rejection
+	happened func() bool // reports whether the tool ran
+}
+
+// decide checks that the tool did not run, and decides.
+func (s *server) decide(t *testing.T, r *run, d *decided) {
 	t.Helper()
-	if happened() {
+	if d.happened() {
 		t.Fatalf("%s ran a call that waits", r.agent.name)
 	}
 	var err error
-	if approve {
-		err = s.api().Approve(t.Context(), shown)
+	if d.approve {
+		err = s.api().Approve(t.Context(), d.Approval)
 	} else {
-		err = s.api().Reject(t.Context(), shown, "not on a Thursday")
+		err = s.api().Reject(t.Context(), d.Approval, d.reason)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// wantDecided waits until the agent ends, and checks what happened.
+func (s *server) wantDecided(t *testing.T, r *run, all ...*decided) {
+	t.Helper()
 	r.wait()
 	told := r.model.toldResults()
-	if happened() != approve {
-		t.Errorf("%s ran the call: %t, want %t; it printed %s; its model was told %s", r.agent.name, !approve, approve, r.output.String(), told)
-	}
-	if !approve && !strings.Contains(told, "not on a Thursday") {
-		t.Errorf("the model of %s was told %s", r.agent.name, told)
-	}
-	if approve {
+	for _, d := range all {
+		if d.happened() != d.approve {
+			t.Errorf("%s ran the call: %t, want %t; it printed %s; its model was told %s", r.agent.name, !d.approve, d.approve, r.output.String(), told)
+		}
+		if !d.approve && !strings.Contains(told, d.reason) {
+			t.Errorf("the model of %s was told %s, want %s", r.agent.name, told, d.reason)
+		}
+		if !d.approve {
+			continue
+		}
 		eventually.Succeeds(t, time.Minute, "the outcome is reported", func() error {
-			call, err := s.api().Call(t.Context(), shown.CallID)
+			call, err := s.api().Call(t.Context(), d.CallID)
 			if err == nil && call.Status != "succeeded" {
 				err = fmt.Errorf("the call is %s", call.Status)
 			}
@@ -210,13 +227,14 @@ func (s *server) listApprovals(t *testing.T, query string) []holdpoint.Approval 
 
 // TestDefer ends a headless run of Claude Code while a call waits, restarts the server, approves, and resumes: the call runs once.
 func TestDefer(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	r, resume := s.deferCall(t)
 	shown := s.pending(t, r, "deferred")
 	s.Kill()
 	s.AwaitKilled(t)
 	s.options.Port = s.Port
-	s.Process = holdpoint.Program{Path: program}.Serve(t, s.options)
+	s.Process = built.Serve(t, s.options)
 	if list := s.listApprovals(t, "status=pending"); len(list) != 1 || list[0].ID != shown.ID {
 		t.Fatalf("%d calls wait", len(list))
 	}
@@ -231,6 +249,7 @@ func TestDefer(t *testing.T) {
 
 // TestDeferAndRepeat lets a second run of Claude Code want the deferred command: it waits for the same approval, which lets it run once.
 func TestDeferAndRepeat(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	r, resume := s.deferCall(t)
 	shown := s.pending(t, r, "deferred")
@@ -253,7 +272,7 @@ func TestDeferAndRepeat(t *testing.T) {
 
 // wrap makes the command that a host runs, as the docs say.
 func wrap(program, name string, flags []string) string {
-	return "'" + program + "' hook " + name + " '" + strings.Join(flags, "' '") + "' || { [ $? -eq 2 ] || echo 'Holdpoint: hook failed; call refused' >&2; exit 2; }"
+	return "'" + program + "' hook " + name + " '" + strings.Join(flags, "' '") + "' || { [ $? -eq 2 ] || echo 'Holdpoint: hook failed' >&2; echo 'Holdpoint: call refused' >&2; exit 2; }"
 }
 
 // pluginFor returns the plugin that runs a command.

@@ -5,7 +5,6 @@ package hosts_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/holdpoint/holdpoint/runtime/host"
@@ -71,16 +70,12 @@ func TestHTTP(t *testing.T) {
 // TestHTTPDecision lets Claude Code ask a real server over HTTP: the call runs after an approval, and its outcome is reported over HTTP too.
 func TestHTTPDecision(t *testing.T) {
 	t.Parallel()
-	s, a := startServer(t), claudeCode()
-	key, err := os.ReadFile(s.keys[a.name])
+	s := startServer(t)
+	key, err := os.ReadFile(s.keys[host.ClaudeCode])
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := a.command
-	a.command = func(r *run, m mode) ([]string, []string) {
-		args, env := plain(r, m)
-		return args, append(env, "HOLDPOINT_KEY="+strings.TrimSpace(string(key)))
-	}
+	a := claudeWithKey(string(key))
 	r := newRun(t, a, newModel(t, a.shell("echo hi > over-http")))
 	a.install(r, installed{})
 	hook := []any{object{"hooks": []any{object{
@@ -91,5 +86,7 @@ func TestHTTPDecision(t *testing.T) {
 		"PreToolUse": hook, "PostToolUse": hook, "PostToolUseFailure": hook,
 	}}))
 	r.start(a.modes[0])
-	s.decide(t, r, s.pending(t, r, "over-http"), true, func() bool { return r.hasFile("over-http") })
+	d := &decided{Approval: s.pending(t, r, "over-http"), approve: true, happened: func() bool { return r.hasFile("over-http") }}
+	s.decide(t, r, d)
+	s.wantDecided(t, r, d)
 }

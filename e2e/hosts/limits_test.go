@@ -53,6 +53,7 @@ func attempts() []attempt {
 
 // TestLimits tries to switch the guards of the machine off. It proves what docs/coding-agents.md says holds, and what does not.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	for _, try := range attempts() {
 		t.Run(try.host+"/"+try.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/holdpoint/holdpoint/runtime/host"
 )
 
 // The guards under test are those of the machine. Each run has its own copy of /etc, in a mount namespace of its own.
@@ -30,13 +32,12 @@ const (
 // guard installs the guard of the machine, as the documentation says. Then a script takes the place of holdpoint.
 func (r *run) guard(url, script string, flags ...string) {
 	r.t.Helper()
-	r.etc = filepath.Join(filepath.Dir(r.home), "etc")
+	r.copyEtc()
 	key := filepath.Join(r.home, "holdpoint.key")
 	r.writeFile(key, "hpa_key\n")
 	installed := r.inEtc(hookProgram)
-	r.mustRun("sh", "-c", `mkdir "$0" && cp -a /etc/. "$0"; cd "$0" && test -e passwd && mkdir -p holdpoint/bin && { ln "$1" "$2" || cp "$1" "$2"; }`, r.etc, program, installed)
 	words := append(inMachine(r.etc), hookProgram, "guard", r.agent.name, "--scope", "machine", "--no-rules", "--program", hookProgram,
-		"--agent", r.caller(), "--key-file", key, "--url", url, "--wait", "6s")
+		"--agent", r.caller(), "--key-file", key, "--url", url, "--wait", "30m")
 	r.mustRun(append(words, flags...)...)
 	if err := os.Rename(installed, r.inEtc(realProgram)); err != nil {
 		r.t.Fatal(err)
@@ -45,6 +46,22 @@ func (r *run) guard(url, script string, flags ...string) {
 	if err := os.Chmod(installed, 0o755); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// copyEtc makes the copy of /etc, with holdpoint in it.
+func (r *run) copyEtc() {
+	r.t.Helper()
+	r.etc = filepath.Join(filepath.Dir(r.home), "etc")
+	r.mustRun("sh", "-c", `mkdir "$0" && cp -a /etc/. "$0"; cd "$0" && test -e passwd && mkdir -p holdpoint/bin && { ln "$1" "$2" || cp "$1" "$2"; }`,
+		r.etc, built.Path, r.inEtc(hookProgram))
+}
+
+// settingsFile returns the place of the file in the run's machine that has the hook.
+func (r *run) settingsFile() string {
+	return r.inEtc(map[string]string{
+		host.ClaudeCode: "/etc/claude-code/managed-settings.json", host.Codex: "/etc/codex/requirements.toml", host.Gemini: "/etc/gemini-cli/settings.json",
+		host.Copilot: "/etc/github-copilot/policy.d/holdpoint.json", host.OpenCode: "/etc/opencode/plugins/holdpoint.js",
+	}[r.agent.name])
 }
 
 // inEtc returns the place of a file below /etc of the run's machine.

@@ -3,19 +3,21 @@
 package hosts_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 )
 
 var (
-	// program is the command under test.
-	program string
+	// built is the command under test.
+	built holdpoint.Program
 	// modules is the folder of the agents.
 	modules string
 	update  = flag.Bool("update", false, "write the table into docs/coding-agents.md")
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 func runTests(m *testing.M) int {
 	flag.Parse()
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, "test.parallel") }) {
-		_ = flag.Set("test.parallel", "8") // the flag is an int; most of the time, agents wait
+		_ = flag.Set("test.parallel", "12") // the flag is an int; most of the time, agents wait
 	}
 	dir, err := os.MkdirTemp("", "holdpoint-hosts-")
 	if err == nil {
@@ -37,11 +39,7 @@ func runTests(m *testing.M) int {
 		modules, err = filepath.Abs("node_modules")
 	}
 	if err == nil {
-		program = filepath.Join(dir, "holdpoint")
-		var out []byte
-		if out, err = exec.Command("go", "build", "-trimpath", "-o", program, "../../cmd/holdpoint").CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
+		built, err = holdpoint.Build(context.Background(), dir, false)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -88,12 +88,9 @@ func (h *Hook) Answer(v Verdict) []byte {
 // Read reads a message. If after is set, the hook is installed for tools that have ended; hosts whose messages name no event need this.
 // Members that it does not know are ignored: hosts add some with every release. A message that could be read in two ways is an error.
 func (h *Hook) Read(text []byte, after bool) (Event, error) {
-	f := fields{}
-	for m, err := range rawjson.Members(text) {
-		if err != nil {
-			return Event{}, fmt.Errorf("the host's message: %w", err)
-		}
-		f[m.Name()] = m.Value
+	f, err := readFields(text)
+	if err != nil {
+		return Event{}, err
 	}
 	event, err := h.read(f, after)
 	if err == nil && after != event.After && after {
@@ -118,6 +115,17 @@ func encode(answer any) []byte {
 
 // fields are the members of a host's message.
 type fields map[string]jsontext.Value
+
+func readFields(text []byte) (fields, error) {
+	f := fields{}
+	for m, err := range rawjson.Members(text) {
+		if err != nil {
+			return nil, fmt.Errorf("the host's message: %w", err)
+		}
+		f[m.Name()] = m.Value
+	}
+	return f, nil
+}
 
 // text returns a text; "" if there is none or it is null.
 func (f fields) text(name string) (string, error) {
@@ -171,7 +179,9 @@ func (f fields) output(names ...string) string {
 		switch value := f[name]; {
 		case len(value) == 0 || value.Kind() == 'n':
 		case value.Kind() == '"':
-			return rawjson.Unquote(value)
+			if text := rawjson.Unquote(value); text != "" {
+				return text
+			}
 		default:
 			return string(value)
 		}

@@ -70,8 +70,8 @@ func (x *exchange) unknownSession() {
 	http.Error(x.w, "this session is unknown or has ended; start one with initialize", http.StatusNotFound)
 }
 
-// servePost serves one message.
-func (x *exchange) servePost() {
+// servePost reads one message, and dispatches it to an endpoint.
+func (x *exchange) servePost(dispatch func()) {
 	x.Accepts = wire.ParseAccept(x.r.Header["Accept"])
 	switch {
 	case !x.JSON && !x.Stream:
@@ -97,7 +97,7 @@ func (x *exchange) servePost() {
 		x.fail(fault)
 		return
 	}
-	x.dispatch()
+	dispatch()
 }
 
 // readBody reads the whole body: net/http notices a client that leaves only then. The listener limits how long the body may
@@ -163,16 +163,22 @@ func (x *exchange) dispatch() {
 		resources.completeArgument()
 	default:
 		if !serveEra() {
-			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + plain.Quoted(x.msg.Method, wire.MaxShown)})
+			x.failMethod()
 		}
 	}
+}
+
+// failMethod answers a request for a method that the endpoint does not have.
+func (x *exchange) failMethod() {
+	x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + plain.Quoted(x.msg.Method, wire.MaxShown)})
 }
 
 // serveModern serves the methods that only MCP 2026-07-28 and later have.
 func (x *exchange) serveModern() bool {
 	switch x.msg.Method {
 	case "server/discover":
-		(&sessionRequest{x}).discover()
+		request := &sessionRequest{x}
+		request.discover(request.capabilities(), modelIntroduction(nil))
 	case "subscriptions/listen":
 		(&subscriptionStream{x}).serveListen()
 	case "tasks/get":

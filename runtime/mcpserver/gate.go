@@ -412,15 +412,18 @@ func (x *gateExchange) callID() (uuid.UUID, error) {
 	return id, nil
 }
 
-// beginGateWait returns the time that a request may wait. It ends with the request, and when the process stops.
+// beginGateWait returns the time that a request may wait. It ends with the request, and when the process stops. A client that takes a stream gets
+// signs of life meanwhile.
 func (x *gateExchange) beginGateWait(seconds int) (context.Context, func()) {
-	timed, stop := context.WithTimeout(x.r.Context(), time.Duration(seconds)*time.Second)
+	limit, now := time.Duration(seconds)*time.Second, x.Now()
+	timed, stop := context.WithTimeout(x.r.Context(), limit)
 	ctx, cancel := context.WithCancelCause(timed)
-	w := &wait{x: &toolCall{x.exchange}, cancel: cancel}
-	x.waiters.addWait(w)
+	w := &wait{
+		x: &toolCall{x.exchange}, attends: waiting{status: call.Parked, gated: true}, began: now, ends: now.Add(limit), late: errBudget, cancel: cancel,
+	}
+	w.beginWait()
 	return ctx, func() {
-		x.waiters.removeWait(w)
-		cancel(nil)
+		w.endWait()
 		stop()
 	}
 }

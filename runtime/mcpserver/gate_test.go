@@ -28,7 +28,7 @@ type fakeGate struct {
 	err      error
 	asked    []call.Submission
 	reports  []string
-	named    map[call.HostCall]uuid.UUID // the last one
+	named    map[call.HostCall]uuid.UUID
 	waitEnds func(context.Context)       // called with the time that a question may wait; nil: it does not wait
 }
 
@@ -65,7 +65,10 @@ func (f *fakeGate) ReportOutcome(_ context.Context, _ call.Viewer, id uuid.UUID,
 func (f *fakeGate) NameHostCall(_ context.Context, _ call.Viewer, id uuid.UUID, h call.HostCall) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.named = map[call.HostCall]uuid.UUID{h: id}
+	if f.named == nil {
+		f.named = map[call.HostCall]uuid.UUID{}
+	}
+	f.named[h] = id
 	return f.err
 }
 

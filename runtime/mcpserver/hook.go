@@ -35,26 +35,22 @@ type hookExchange struct {
 
 func (s *Server) serveClaudeCodeHook(w http.ResponseWriter, r *http.Request) {
 	x := &hookExchange{&gateExchange{s.newExchange(w, r)}, host.FindHook(host.ClaudeCode)}
+	x.writeBody(http.StatusOK, "application/json", x.hook.Answer(x.decideSafely(x.decideMessage)))
+}
+
+// decideSafely returns a decision whatever happens: errors and panics refuse the call.
+func (x *hookExchange) decideSafely(decide func() (host.Verdict, error)) (v host.Verdict) {
 	defer func() {
-		switch cause := recover(); {
-		case cause == nil:
-		case cause == http.ErrAbortHandler || x.HasBegun: //nolint:errorlint // net/http compares it so
-			panic(http.ErrAbortHandler)
-		default:
+		if cause := recover(); cause != nil {
 			id := x.logFailure("hook", fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			x.answerHook(host.Verdict{Reason: host.NotRun("internal error " + id)})
+			v = host.Verdict{Reason: host.NotRun("internal error " + id)}
 		}
 	}()
-	v, err := x.decideMessage()
+	v, err := decide()
 	if err != nil {
 		v = host.Verdict{Reason: host.NotRun(x.describeProblem(x.w.Header(), x.r.PathValue("agent"), err).detail)}
 	}
-	x.answerHook(v)
-}
-
-// answerHook writes the answer.
-func (x *hookExchange) answerHook(v host.Verdict) {
-	x.writeBody(http.StatusOK, "application/json", x.hook.Answer(v))
+	return v
 }
 
 // decideMessage identifies the caller, reads its message, and asks the gate. An error refuses the call.
@@ -74,16 +70,23 @@ func (x *hookExchange) decideMessage() (host.Verdict, error) {
 	}
 	x.caller = who
 	x.r = x.r.WithContext(audit.WithCredential(x.r.Context(), who.auditActor(), who.credential))
+	return x.decideEvent(func() (host.Event, error) {
+		text, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.MaxBody))
+		if err != nil {
+			return host.Event{}, fmt.Errorf("the host's message: must be complete and have at most %d bytes", x.MaxBody)
+		}
+		return x.hook.Read(text, false)
+	})
+}
+
+// decideEvent reads a message within the agent's limits, and asks the gate.
+func (x *hookExchange) decideEvent(read func() (host.Event, error)) (host.Verdict, error) {
 	done, err := x.admitAsk(x.r.Context(), x.w.Header(), x.agent)
 	if err != nil {
 		return host.Verdict{}, err
 	}
 	defer done()
-	text, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.MaxBody))
-	if err != nil {
-		return host.Verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, fmt.Sprintf("the host's message: must be complete and have at most %d bytes", x.MaxBody)}
-	}
-	event, err := x.hook.Read(text, false)
+	event, err := read()
 	if err != nil {
 		return host.Verdict{}, &gateProblem{http.StatusBadRequest, codeInvalidRequest, err.Error()}
 	}
@@ -149,7 +152,12 @@ func (x *hookExchange) reportOutcome(event *host.Event) {
 		report.Outcome = call.ReportedFailed
 	}
 	report.Text, _ = plain.Page(event.Output, 1, maxHookOutcome)
-	err := x.Calls.ReportHostCall(context.WithoutCancel(x.r.Context()), x.viewer(), nameHostCall(event), report)
+	ctx, named := context.WithoutCancel(x.r.Context()), nameHostCall(event)
+	err := x.Calls.ReportHostCall(ctx, x.viewer(), named, report)
+	if errors.Is(err, call.ErrNotFound) {
+		named.Session = "" // a permission tool is not told the session
+		err = x.Calls.ReportHostCall(ctx, x.viewer(), named, report)
+	}
 	if err != nil && !errors.Is(err, call.ErrNotFound) {
 		x.Logger.Warn("report outcome of a hook", "agent", x.agent.Name, "error", err)
 	}

@@ -24,9 +24,14 @@ func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (b *bench) connect(ctx context.Context, version string, options *mcp.ClientOptions) *mcp.ClientSession {
 	b.t.Helper()
+	return b.connectTo(ctx, billing, version, options)
+}
+
+func (b *bench) connectTo(ctx context.Context, endpoint, version string, options *mcp.ClientOptions) *mcp.ClientSession {
+	b.t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, options)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: billing, HTTPClient: &http.Client{Transport: withKey{b.client.Transport}}, DisableStandaloneSSE: version == "",
+		Endpoint: endpoint, HTTPClient: &http.Client{Transport: withKey{b.client.Transport}}, DisableStandaloneSSE: version == "",
 	}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		b.t.Fatalf("connect: %v", err)

@@ -225,12 +225,13 @@ func New(cfg Config) (*Server, error) {
 
 // Mount adds the endpoints' routes.
 func (s *Server) Mount(mux *http.ServeMux) {
-	mux.HandleFunc("POST /agents/{agent}/mcp", s.guard((*exchange).servePost))
+	mux.HandleFunc("POST /agents/{agent}/mcp", s.guard(func(x *exchange) { x.servePost(x.dispatch) }))
 	mux.HandleFunc("DELETE /agents/{agent}/mcp", s.guard(func(x *exchange) { (&sessionRequest{x}).endSession() }))
 	mux.HandleFunc("GET /agents/{agent}/mcp", s.guard(func(x *exchange) { (&subscriptionStream{x}).serveSessionStream() }))
 	s.mountGate(mux)
 	s.mountGuards(mux)
 	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code", s.serveClaudeCodeHook)
+	mux.HandleFunc("POST /agents/{agent}/hooks/claude-code/mcp", s.guard(func(x *exchange) { x.servePost(x.serveHookTools) }))
 	s.mountAuthZEN(mux)
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)
 }

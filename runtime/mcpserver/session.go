@@ -21,10 +21,7 @@ type sessionRequest struct{ *exchange }
 
 // initialize starts a conversation: a session of the legacy era.
 func (x *sessionRequest) initialize() {
-	version := latestLegacy
-	if slices.Contains(legacyVersions(), x.msg.Version) {
-		version = x.msg.Version
-	}
+	version := x.chooseVersion()
 	started, err := x.Catalog.StartConversation(x.r.Context(), x.agent, x.principal, version, wire.DescribeClient(x.msg.ClientInfo, x.msg.Capabilities))
 	if err != nil {
 		x.failInternal("start conversation", err)
@@ -33,22 +30,35 @@ func (x *sessionRequest) initialize() {
 	// The client has no list yet: its first list is not a change.
 	x.watch.noteListed(started.ID, started.Catalog.Digest())
 	x.w.Header().Set(wire.HeaderSession, started.ID.String())
+	x.welcome(version, x.capabilities(), modelIntroduction(started.Problems))
+}
+
+// chooseVersion returns the revision of a session of the legacy era.
+func (x *sessionRequest) chooseVersion() string {
+	if slices.Contains(legacyVersions(), x.msg.Version) {
+		return x.msg.Version
+	}
+	return latestLegacy
+}
+
+// welcome answers initialize.
+func (x *sessionRequest) welcome(version string, can *mcp.ServerCapabilities, instructions string) {
 	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
-		Capabilities:    x.capabilities(),
+		Capabilities:    can,
 		ServerInfo:      &mcp.Implementation{Name: serverName, Version: x.Version},
-		Instructions:    modelIntroduction(started.Problems),
+		Instructions:    instructions,
 	}))
 }
 
 // discover describes the server to a client of the modern era.
-func (x *sessionRequest) discover() {
+func (x *sessionRequest) discover(can *mcp.ServerCapabilities, instructions string) {
 	found := &mcp.DiscoverResult{
 		Meta:              mcp.Meta{mcp.MetaKeyServerInfo: json.RawMessage(x.info)},
 		Cacheable:         mcp.Cacheable{TTLMs: int(discoverTTL.Milliseconds()), CacheScope: "private"},
 		SupportedVersions: supportedVersions(),
-		Capabilities:      x.capabilities(),
-		Instructions:      modelIntroduction(nil),
+		Capabilities:      can,
+		Instructions:      instructions,
 	}
 	found.ResultType = "complete"
 	x.reply(marshal(found))

@@ -101,14 +101,13 @@ const (
 // DefaultWait is how long a hook waits for a decision. Every host was seen to wait that long.
 const DefaultWait = 20 * time.Minute
 
-// failureText is what the wrapper of the hook says if the hook fails.
-const failureText = "Holdpoint: hook failed; call refused"
+// refuse is the end of the command: it refuses the call unless the hook allowed it. Codex and Gemini CLI run the tool if a hook ends with 2 and
+// prints nothing, so there is always a line.
+const refuse = ` || { [ $? -eq 2 ] || echo 'Holdpoint: hook failed' >&2; echo 'Holdpoint: call refused' >&2; exit 2; }`
 
 // Command returns the command that the host runs before a tool, for sh. Whatever happens to the hook, it ends with 0 or 2: a missing program,
-// a crash and an unknown error all refuse the call. With 2 the hook refused the call itself, and gave a reason.
-func (g *Guard) Command() string {
-	return g.bareCommand() + ` || { [ $? -eq 2 ] || echo '` + failureText + `' >&2; exit 2; }`
-}
+// a crash and an unknown error all refuse the call.
+func (g *Guard) Command() string { return g.bareCommand() + refuse }
 
 // afterCommand returns the command that reports the outcome of a tool. It decides nothing, so its failure is none of the host.
 func (g *Guard) afterCommand() string {
