@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func TestDocumentation(t *testing.T) {
 
 type sharedDemo struct {
 	*holdpoint.Process
-	databaseURL, dataDir string
+	databaseURL, dataDir string // for the commands that open the database
 }
 
 // sharedServer starts a demo, which is a server with skill servers.
@@ -81,7 +82,7 @@ func sharedServer(t *testing.T) sharedDemo {
 	o.Env = []string{"HOLDPOINT_DEMO_DATABASE_URL=" + w.databaseURL}
 	p := program.Serve(t, o)
 	pendingInvoice(t, p, "invoice-2026-001")
-	return sharedDemo{p, w.databaseURL, w.dataDir}
+	return sharedDemo{p, cmp.Or(w.sessionURL, w.databaseURL), w.dataDir}
 }
 
 type documentedPage struct {
