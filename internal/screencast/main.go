@@ -82,8 +82,11 @@ func startDemo(ctx context.Context, program string) (*demo, error) {
 		return nil, err
 	}
 	d := &demo{ctx: ctx, program: program, dir: dir, url: "http://" + addr, token: rand.Text() + rand.Text()}
-	d.server = d.command(d.token, "demo", "--addr", addr, "--data-dir", filepath.Join(dir, "data"))
-	d.server.Env = append(d.server.Env, "HOLDPOINT_BOOTSTRAP_TOKEN="+d.token, "HOLDPOINT_DRAIN_DELAY=0s")
+	tokenFile := filepath.Join(dir, "token")
+	if err := os.WriteFile(tokenFile, []byte(d.token), 0o600); err != nil {
+		return nil, err
+	}
+	d.server = d.command(d.token, "demo", "--addr", addr, "--data-dir", filepath.Join(dir, "data"), "--bootstrap-token-file", tokenFile, "--drain-delay", "0s")
 	d.server.Cancel = func() error { return d.server.Process.Signal(syscall.SIGTERM) }
 	d.server.Stderr = os.Stderr
 	stdout, err := d.server.StdoutPipe()
@@ -117,9 +120,9 @@ func (d *demo) stop() error {
 }
 
 func (d *demo) command(token string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(d.ctx, d.program, args...) //nolint:gosec // G204: the program to show
+	settings := []string{"HOLDPOINT_URL=" + d.url, "HOLDPOINT_TOKEN=" + token, d.program}
+	cmd := exec.CommandContext(d.ctx, "env", append(settings, args...)...) //nolint:gosec // G204: the program to show
 	cmd.Dir = d.dir
-	cmd.Env = append(os.Environ(), "HOLDPOINT_URL="+d.url, "HOLDPOINT_TOKEN="+token)
 	return cmd
 }
 
@@ -149,7 +152,10 @@ func (d *demo) record(r *recording) error {
 	}
 	r.printText(lines.Text())
 	var pending struct {
-		Items []struct{ ID, Digest string }
+		Items []struct {
+			ID     string `json:"id"`
+			Digest string `json:"digest"`
+		} `json:"items"`
 	}
 	listed, err := d.command(d.token, "approvals", "list", "--json").Output()
 	if err == nil {

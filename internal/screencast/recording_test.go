@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -64,7 +65,7 @@ func TestCommittedRecording(t *testing.T) {
 	var text strings.Builder
 	for tokens := xml.NewDecoder(svg); ; {
 		token, err := tokens.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
