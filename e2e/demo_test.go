@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
@@ -236,4 +237,72 @@ func awaitInvoice(t *testing.T, dataDir, invoice string) string {
 		return err
 	})
 	return string(content)
+}
+
+// TestReviewerTutorial does in a browser what docs/tutorial-reviewer.md says, in its order. Each bold word of the page has to be on the
+// dashboard.
+func TestReviewerTutorial(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.serverOptions()
+	o.Command, o.Port, o.DatabaseURL, o.Env = "demo", holdpoint.FreePort(t), "", []string{"HOLDPOINT_DEMO_DATABASE_URL=" + w.databaseURL}
+	p := program.Serve(t, o)
+	first := pendingInvoice(t, p, "invoice-2026-001")
+	d := &desk{Page: browsertest.New(t, browsertest.Options{}), t: t, name: "demo", address: p.URL}
+	t.Cleanup(d.wantNoComplaints)
+	var seen strings.Builder
+	look := func() { seen.WriteString(browsertest.Eval[string](d.Page, "document.body.innerText") + "\n") }
+
+	d.Go(signInLink.FindString(p.Stdout()))
+	look()
+	d.Click("sign-in-link")
+	d.Wait("queue")
+	d.openCall(first)
+	look()
+	d.readAll()
+	d.Click("approve")
+	if csv := awaitInvoice(t, w.dataDir, "invoice-2026-001"); !strings.Contains(csv, "Northwind Traders") {
+		t.Errorf("the CSV file has\n%s", csv)
+	}
+
+	open := func(invoice string) holdpoint.Approval {
+		next := pendingInvoice(t, p, invoice)
+		d.Go(p.URL + "/calls/" + next.CallID)
+		d.awaitCall(next)
+		return next
+	}
+	second := open("invoice-2026-002")
+	d.Type("reason", "paid already")
+	d.Click("reject")
+
+	open("invoice-2026-003")
+	if _, err := os.Stat(invoiceFile(w.dataDir, "invoice-2026-002")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of a rejected call: %v", err)
+	}
+	d.Click("edit-open")
+	d.awaitStep("editor")
+	d.fillField("#edit-json", `{"filename":"invoice-2026-003","rows":[{"date":"2026-02-11","amount":19900,"vendor":"Northwind Traders"}]}`)
+	look()
+	d.Click("edit-preview")
+	d.awaitStep("diff")
+	d.readAll()
+	look()
+	d.Click("approve")
+	if csv := awaitInvoice(t, w.dataDir, "invoice-2026-003"); !strings.Contains(csv, "Northwind Traders") {
+		t.Errorf("the corrected CSV file has\n%s", csv)
+	}
+
+	d.Go(p.URL + "/calls")
+	look()
+	d.Go(p.URL + "/calls/" + second.CallID)
+	d.WaitText("decision", "paid already")
+	tutorial, err := os.ReadFile("../docs/tutorial-reviewer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, label := range regexp.MustCompile(`\*\*([^*]+)\*\*`).FindAllStringSubmatch(string(tutorial), -1) {
+		if !strings.Contains(seen.String(), label[1]) {
+			t.Errorf("the dashboard does not say %q", label[1])
+		}
+	}
 }

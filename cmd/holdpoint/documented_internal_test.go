@@ -15,13 +15,13 @@ import (
 )
 
 var (
-	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	shellBlock = regexp.MustCompile("(?ms)^ *```sh[^\n]*\n(.*?)^ *```$")
 	// commandStart finds a command at the beginning of a line or after an operator, behind sudo and variables.
 	commandStart = regexp.MustCompile(`(?:^|[|&;(] *)(?:sudo(?: --\S+)* )?(?:[A-Z_]+=\S+ )*(?:\./|/usr/local/bin/)?holdpoint (.*)$`)
 )
 
 // TestDocumentedCommands: each holdpoint command in the documentation exists, and takes the flags and the number of arguments that it is
-// given there.
+// given there. TestDocumentation in e2e also runs those that can run there.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	seen := 0

@@ -91,7 +91,7 @@ func (m *model) choose(body []byte, tools, results []string) (step, string, int,
 				m.log = append(m.log, note)
 			}
 		case n == 0:
-			return s.withAgent(m.results), s.tools[at], len(results), true
+			return s.withIDs(m.results), s.tools[at], len(results), true
 		default:
 			n--
 			m.answered[mark.FindString(encode(s.arguments)+s.input)] = true
@@ -107,16 +107,22 @@ func (m *model) wasTold(mark string) bool {
 	return m.answered[mark]
 }
 
-var agentID = regexp.MustCompile(`agent_id\W+([0-9a-f-]{36})`)
+var (
+	agentID = regexp.MustCompile(`agent_id\W+([0-9a-f-]{36})`)
+	callID  = regexp.MustCompile(`call_id\W+([0-9a-f-]{36})`)
+)
 
-// withAgent puts the id of the last subagent in place of AGENT.
-func (s step) withAgent(results []string) step {
+// withIDs puts the id of the last subagent in place of AGENT, and that of the last pending call in place of CALL.
+func (s step) withIDs(results []string) step {
 	arguments := object{}
 	for name, value := range s.arguments {
 		if list, ok := value.([]string); ok && slices.Equal(list, []string{"AGENT"}) {
 			if found := agentID.FindAllStringSubmatch(strings.Join(results, "\n"), -1); found != nil {
 				value = []string{found[len(found)-1][1]}
 			}
+		}
+		if found := callID.FindAllStringSubmatch(strings.Join(results, "\n"), -1); value == "CALL" && found != nil {
+			value = found[len(found)-1][1]
 		}
 		arguments[name] = value
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 
@@ -44,8 +43,17 @@ func newNotes(t testing.TB) *notes {
 }
 
 // has reports whether a text was saved.
-func (n *notes) has(text string) bool {
+func (n *notes) has(text string) bool { return n.count(text) > 0 }
+
+// count returns how often a text was saved.
+func (n *notes) count(text string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Contains(n.saved, text)
+	times := 0
+	for _, saved := range n.saved {
+		if saved == text {
+			times++
+		}
+	}
+	return times
 }

@@ -266,7 +266,7 @@ func (s *site) writePages() error {
 	for _, p := range s.pages {
 		var out bytes.Buffer
 		err := pageTemplate.Execute(&out, map[string]any{"Page": p, "Root": relativePath(p.Target, ""), "Pages": slices.DeleteFunc(slices.Clone(s.order), func(p *page) bool {
-			return path.Dir(p.Path) == "docs/decisions"
+			return path.Dir(p.Path) == "docs/decisions" || path.Dir(p.Path) == "docs/clients" // their lists are pages
 		})})
 		if err != nil {
 			return fmt.Errorf("write %s: %w", p.Target, err)

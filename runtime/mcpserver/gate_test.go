@@ -29,7 +29,7 @@ type fakeGate struct {
 	asked    []call.Submission
 	reports  []string
 	named    map[call.HostCall]uuid.UUID
-	waitEnds func(context.Context)       // called with the time that a question may wait; nil: it does not wait
+	waitEnds func(context.Context) // called with the time that a question may wait; nil: it does not wait
 }
 
 func (f *fakeGate) answer(ctx, wait context.Context) (call.Passage, error) {

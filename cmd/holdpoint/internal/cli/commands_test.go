@@ -185,6 +185,14 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// TestNoTools: a skill whose server could not be listed does not look like one without tools.
+func TestNoTools(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("GET /api/v1/skills/files/tools", `{"items":[],"next_cursor":null}`)
+	got := f.run("skill", "tools", "files", "--refresh").wantCode(t, 0)
+	wantContains(t, "notes", got.stderr, "No tools are listed. See why: holdpoint skill probe files")
+}
+
 func TestSkillAccept(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).setAnswer("GET /api/v1/skills/files/tools", `{"items":[{"name":"write","state":"changed","pin":"p2","accepted_pin":"p1",`+

@@ -280,6 +280,9 @@ an operator accepts its definition. Those of a "refused" one are denied.`,
 		Example: "  holdpoint skill tools files --refresh",
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			reply, err := api.ListSkillTools(ctx, args[0], query)
+			if list, err := client.Value(reply, err); err == nil && len(list.Items) == 0 {
+				e.notef("No tools are listed. See why: holdpoint skill probe %s", args[0])
+			}
 			return printList(e, reply, err, []string{"NAME", "STATE", "PIN", "DESCRIPTION"}, func(t *client.SkillTool) []string {
 				var definition struct {
 					Description string `json:"description"`

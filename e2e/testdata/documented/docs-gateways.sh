@@ -1,0 +1,4 @@
+cat > holdpoint.yaml <<'YAML'
+agents:
+  - name: edge-gateway
+YAML

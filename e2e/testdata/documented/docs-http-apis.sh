@@ -1,0 +1,1 @@
+cp "$TESTDATA/../../../runtime/httptool/openapi/testdata/pets.json" shop.yaml

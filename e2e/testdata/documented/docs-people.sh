@@ -1,0 +1,3 @@
+apply_world
+NOOR=$(invite_person noor)
+find_ID() { echo "$NOOR"; }
