@@ -319,12 +319,16 @@ func Facets(ctx context.Context, db postgres.Querier) ([]Facet, error) {
 // Pulse summarizes the queue. Two equal pulses, Now aside, mean that the queue has not changed.
 type Pulse struct {
 	Pending     int
+	Plans       int       `db:"-"` // pending plans; package call adds them
 	Newest      time.Time // when the newest pending approval was created
 	Oldest      time.Time // when the oldest was created; Now if none is pending
 	LastDecided time.Time
 	Moved       int64     // changes with deadlines, escalations, proposed edits, claims and comments
 	Now         time.Time // by the database's clock
 }
+
+// CountUndecided returns how many calls and plans wait for a decision.
+func (p Pulse) CountUndecided() int { return p.Pending + p.Plans }
 
 // Waited returns how long the oldest approval has been pending.
 func (p Pulse) Waited() time.Duration { return max(0, p.Now.Sub(p.Oldest)) }

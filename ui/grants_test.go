@@ -46,7 +46,7 @@ func TestGrantForm(t *testing.T) {
 	}
 	sent := form.fillForm("grant-form", url.Values{"kind.0": {"path_below"}, "values.0": {""}, "uses": {"2"}})
 	preview := rita.post(path+"/preview", sent)
-	if preview.status != http.StatusOK || preview.find("needs-second").Length() != 1 || preview.find("match").Length() != 2 || !strings.Contains(preview.find("preview").Text(), "1 were rejected, 1 are pending.") {
+	if preview.status != http.StatusOK || preview.find("needs-second").Length() != 1 || preview.find("match").Length() != 2 || !strings.Contains(preview.find("preview").Text(), "1 rejected, 1 pending.") {
 		t.Errorf("%d: the preview: %s", preview.status, preview.text())
 	}
 	if part := rita.post(path+"/preview", sent, "HX-Request", "true"); part.find("preview").Length() != 1 || part.doc.Find("form, nav").Length() != 0 {

@@ -53,7 +53,7 @@ func TestLanguagesInTheBrowser(t *testing.T) {
 		"queue", "queue-grouped", "queue-views", "queue-call", "call-confirm", "call-edit", "call-request", "call-parked", "call-destructive", "call-high-risk", "call-proposed", "call-secret",
 		"call-suspicious", "call-changed", "call-done", "call-unknown", "call-needs-connection", "call-executing", "calls-like", "calls", "audit", "audit-filters", "insights", "insights-tools",
 		"conversations", "conversation", "talk-waiting", "skills", "skill", "skill-edit", "skill-tool", "skill-api", "connections", "connection", "import-operations",
-		"import-new", "import-credentials", "talk-new", "talk-ended", "talk-looked-at", "calls-filtered", "search", "palette", "agents", "agent", "agent-edit", "agent-assign", "agent-delete", "callback", "callback-new", "members", "member", "settings", "not-found", "sign-in", "keys",
+		"import-new", "import-credentials", "talk-new", "talk-ended", "talk-looked-at", "calls-filtered", "search", "palette", "agents", "agent", "agent-edit", "agent-assign", "agent-delete", "callback", "callback-new", "rules", "rule", "policies", "policy", "grants", "grant", "grant-new", "plans", "plan", "members", "member", "settings", "not-found", "sign-in", "keys",
 	}
 	scenes := slices.DeleteFunc(h.scenes(), func(s scene) bool { return !slices.Contains(names, s.name) })
 	if len(scenes) != len(names) {

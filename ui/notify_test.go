@@ -220,9 +220,9 @@ func TestPushInTheBrowser(t *testing.T) {
 	p.Push(w.server.URL, message(0, 2, nil, call(one), call(two)))
 	expect("two calls", one+title+"\n"+two+title)
 	p.Push(w.server.URL, message(3, 5, nil, call(one)))
-	expect("a sum of them", one+title+"\n"+two+title+"\ncalls 5 calls wait for a decision")
+	expect("a sum of them", one+title+"\n"+two+title+"\ncalls 5 decisions are pending")
 	p.Push(w.server.URL, message(0, 4, []string{one}))
-	expect("one call less", two+title+"\ncalls 4 calls wait for a decision")
+	expect("one call less", two+title+"\ncalls 4 decisions are pending")
 	p.Push(w.server.URL, message(0, 1, []string{"x"}))
 	expect("the sum to be gone that says no more than the rest", two+title)
 	p.Push(w.server.URL, message(0, 0, []string{two}))
@@ -281,12 +281,12 @@ func TestOpenPagesNotify(t *testing.T) {
 
 	browsertest.Eval[bool](p, `(window.unseen = true)`)
 	w.park("unseen")
-	p.WaitFor("a notification", `told.join() === "2 calls wait for a decision"`)
+	p.WaitFor("a notification", `told.join() === "2 decisions are pending"`)
 	second := w.park("more")
-	p.WaitFor("another", `told.join() === "2 calls wait for a decision,3 calls wait for a decision"`)
+	p.WaitFor("another", `told.join() === "2 decisions are pending,3 decisions are pending"`)
 	reviewer := w.signedIn("rita", identity.Reviewer)
 	w.approve(reviewer, second)
-	p.WaitFor("a quiet one when somebody decided", `told.at(-1) === "2 calls wait for a decision, quietly"`)
+	p.WaitFor("a quiet one when somebody decided", `told.at(-1) === "2 decisions are pending, quietly"`)
 
 	// Another visible page, without the stream, is enough.
 	browsertest.Eval[bool](p, `Boolean(window.other = open("/calls"))`)
@@ -298,7 +298,7 @@ func TestOpenPagesNotify(t *testing.T) {
 	browsertest.Eval[bool](p, `Boolean(Object.defineProperty(other.document, "hidden", { get: () => true }))`)
 	w.park("unseen by both")
 	p.WaitFor("a notification of one page", `told.length > `+strconv.Itoa(before))
-	if told := browsertest.Eval[string](p, `told.slice(`+strconv.Itoa(before)+`).join()`); told != "4 calls wait for a decision" {
+	if told := browsertest.Eval[string](p, `told.slice(`+strconv.Itoa(before)+`).join()`); told != "4 decisions are pending" {
 		t.Errorf("told %q", told)
 	}
 	noComplaints(t, p)

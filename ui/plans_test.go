@@ -34,7 +34,11 @@ func TestPlanPages(t *testing.T) {
 	rita, olga := w.signedIn("rita", identity.Reviewer), w.signedIn("olga", identity.Operator)
 	p := w.submitPlan(uuid.Nil, "Reports of <March>", "files__save_csv", `{"filename":"a.csv"}`, `{"filename":"b.csv"}`, `{"filename":"c.csv"}`)
 	path := "/plans/" + p.ID.String()
-	row := rita.get("/").find("pending-plan")
+	queue := rita.get("/")
+	if title := queue.doc.Find("title").Text(); !strings.HasPrefix(title, "(1) ") || queue.doc.Find(`.total [href="#plans"]`).Text() != "1 plan" {
+		t.Errorf("the title of the queue is %q: %s", title, queue.find("total").Text())
+	}
+	row := queue.find("pending-plan")
 	if got := row.Find("a").AttrOr("href", ""); got != path || !strings.Contains(row.Text(), "Plan with 3 calls") || !strings.Contains(row.Text(), "Reports of <March>") {
 		t.Fatalf("the queue leads to %q: %s", got, row.Text())
 	}
@@ -53,8 +57,9 @@ func TestPlanPages(t *testing.T) {
 	if a := rita.post(path+"/approve", sent); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
-	if rita.get("/").find("pending-plan").Length() != 0 {
-		t.Error("the queue still has the plan")
+	queue = rita.get("/")
+	if title := queue.doc.Find("title").Text(); queue.find("pending-plan").Length() != 0 || strings.HasPrefix(title, "(") {
+		t.Errorf("the queue still has the plan: %q", title)
 	}
 	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a.csv"}`)
 	if got := rita.get(callPath(first)).find("planned-by").AttrOr("href", ""); got != path {
@@ -69,7 +74,7 @@ func TestPlanPages(t *testing.T) {
 	if got := w.statusOf(w.submit(uuid.Nil, "files__save_csv", `{"filename":"c.csv"}`)); got != call.Parked {
 		t.Errorf("after the revocation, the next call is %s", got)
 	}
-	if a := rita.get("/plans?all=1"); a.find("plan-row").Length() != 1 {
+	if a := rita.get("/plans?all=1"); a.find("plan-row").Length() != 1 || a.doc.Find("nav [aria-current]").AttrOr("href", "") != "/plans" {
 		t.Errorf("the list: %s", a.text())
 	}
 	if a := rita.get("/plans/" + uuid.NewString()); a.status != http.StatusNotFound {

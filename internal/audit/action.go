@@ -106,6 +106,7 @@ const (
 	PlanSubmitted Action = "plan.submitted"
 	PlanApproved  Action = "plan.approved"
 	PlanRejected  Action = "plan.rejected"
+	PlanExpired   Action = "plan.expired"   // no reviewer decided before the deadline
 	PlanCancelled Action = "plan.cancelled" // by its agent
 	PlanRevoked   Action = "plan.revoked"
 )
@@ -247,7 +248,7 @@ func (a Action) About() string {
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
 		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
 		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed,
-		PlanSubmitted, PlanApproved, PlanRejected, PlanCancelled, PlanRevoked,
+		PlanSubmitted, PlanApproved, PlanRejected, PlanExpired, PlanCancelled, PlanRevoked,
 		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted, ChangeProposed, ChangeApproved, ChangeRejected, ChangeStale,
 		GuardRegistered, GuardUnwatched, GuardHolds, GuardBroken, GuardSilent, GuardRemoved, GuardBypassed, GuardForgotten:
 		return a.Noun()

@@ -24,6 +24,7 @@ type Certificate struct {
 	mu      sync.Mutex
 	checked time.Time
 	read    []byte // contents that were read last, valid or not
+	invalid error  // what is wrong with them
 	current *tls.Certificate
 	problem string // logged last; "": the files are valid
 }
@@ -34,7 +35,7 @@ func OpenCertificate(certFile, keyFile string, log *slog.Logger, now func() time
 	return c, c.load()
 }
 
-// load reads the files. It does nothing if they are as they were.
+// load reads the files, and renews the certificate if they have changed and are valid.
 func (c *Certificate) load() error {
 	chain, err := os.ReadFile(c.certFile)
 	if err != nil {
@@ -46,12 +47,13 @@ func (c *Certificate) load() error {
 	}
 	both := slices.Concat(chain, key)
 	if bytes.Equal(both, c.read) {
-		return nil
+		return c.invalid
 	}
-	c.read = both
+	c.read, c.invalid = both, nil
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return fmt.Errorf("TLS certificate %s with key %s: %w", c.certFile, c.keyFile, err)
+		c.invalid = fmt.Errorf("TLS certificate %s with key %s: %w", c.certFile, c.keyFile, err)
+		return c.invalid
 	}
 	c.current = &pair
 	return nil
@@ -82,12 +84,13 @@ func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.checked = now
 	before, known := c.current, c.problem
 	err := c.load()
-	switch {
-	case err != nil && err.Error() != known:
+	if c.problem = ""; err != nil {
 		c.problem = err.Error()
+	}
+	switch {
+	case err != nil && c.problem != known:
 		c.log.Error("the TLS certificate cannot be renewed: the last valid one stays", "error", err, "not_after", before.Leaf.NotAfter)
 	case before != c.current:
-		c.problem = ""
 		c.log.Info("the TLS certificate was renewed", "file", c.certFile, "not_after", c.current.Leaf.NotAfter)
 	}
 	return c.current, nil

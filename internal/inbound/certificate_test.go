@@ -103,6 +103,41 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 }
 
+// TestCertificateProblemsAreLoggedAgain: a mistake is logged once while it lasts, and again if it comes back after the files were as before.
+func TestCertificateProblemsAreLoggedAgain(t *testing.T) {
+	t.Parallel()
+	log, now := &logBuffer{}, time.Now()
+	files := certtest.Write(t, t.TempDir(), now.Add(time.Hour))
+	certificate, err := inbound.OpenCertificate(files.Cert, files.Key, slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	handshake := func(logged int) {
+		t.Helper()
+		for range 2 {
+			now = now.Add(time.Minute)
+			if _, err := certificate.Get(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := log.count("cannot be renewed"); n != logged {
+			t.Errorf("%d mistakes are logged, want %d", n, logged)
+		}
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for logged := 1; logged <= 2; logged++ {
+		move(files.Cert, files.Cert+".away")
+		handshake(logged)
+		move(files.Cert+".away", files.Cert)
+		handshake(logged)
+	}
+}
+
 func TestCertificateMustBeValidAtStart(t *testing.T) {
 	t.Parallel()
 	one, other := certtest.Write(t, t.TempDir(), time.Now().Add(time.Hour)), certtest.Write(t, t.TempDir(), time.Now().Add(time.Hour))

@@ -296,6 +296,38 @@ func (s *Service) changePlan(ctx context.Context, by audit.Actor, id uuid.UUID, 
 	return s.GetPlan(ctx, id)
 }
 
+// ExpirePlans ends pending plans whose deadline has passed, at most limit, and returns how many. It leaves those to others that they have locked.
+func (s *Service) ExpirePlans(ctx context.Context, limit int, expired PlanHook) (int, error) {
+	var overdue []Plan
+	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		overdue, err = readPlans(ctx, tx, `p.status = 'pending' AND p.deadline <= (SELECT holdpoint_now()) LIMIT $1 FOR NO KEY UPDATE OF p SKIP LOCKED`, limit)
+		if err != nil || len(overdue) == 0 {
+			return err
+		}
+		ids, events := make([]uuid.UUID, len(overdue)), make([]audit.Event, len(overdue))
+		for i := range overdue {
+			p := &overdue[i]
+			ids[i], events[i] = p.ID, audit.Event{Actor: audit.System(), Action: audit.PlanExpired, Subject: p.ID, Data: map[string]any{"agent": p.Agent}}
+		}
+		if _, err := tx.Exec(ctx, `UPDATE plans SET status = 'expired' WHERE id = ANY($1)`, ids); err != nil {
+			return err
+		}
+		if err := audit.Write(ctx, tx, events...); err != nil {
+			return err
+		}
+		for i := range overdue {
+			if err := expired(ctx, tx, &overdue[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("expire plans: %w", err)
+	}
+	return len(overdue), nil
+}
+
 // GetPlan returns a plan, with the uses of its grants. ErrNotFound.
 func (s *Service) GetPlan(ctx context.Context, id uuid.UUID) (Plan, error) {
 	found, err := readPlans(ctx, s.pool, `p.id = $1`, id)

@@ -85,12 +85,12 @@ const (
 	expireWorkers  = 8
 )
 
-// keepExpiring expires the calls that nothing else expires.
+// keepExpiring expires the calls and plans that nothing else expires.
 func (s *Service) keepExpiring() {
 	for wait := expireInterval; pause.For(s.running, wait) == nil; {
 		more, err := s.expireOverdue(s.running)
 		if err != nil && s.running.Err() == nil {
-			s.Logger.Warn("expiring calls; trying again", "error", err)
+			s.Logger.Warn("expiring calls and plans; trying again", "error", err)
 		}
 		if wait = expireInterval; more {
 			wait = expireSoon
@@ -98,7 +98,7 @@ func (s *Service) keepExpiring() {
 	}
 }
 
-// expireOverdue expires calls whose deadline has passed, and reports whether there may be more. One that fails does not stop the others.
+// expireOverdue expires calls and plans whose deadline has passed, and reports whether there may be more. One that fails does not stop the others.
 func (s *Service) expireOverdue(ctx context.Context) (more bool, err error) {
 	parked, err := s.expireTogether(ctx)
 	switch {
@@ -111,8 +111,9 @@ func (s *Service) expireOverdue(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find overdue calls: %w", err)
 	}
+	plans, err := s.Agents.ExpirePlans(ctx, expireBatch, s.notifyOfEnd)
 	overdue := slices.Concat(parked, waiting)
-	errs := make([]error, len(overdue))
+	errs := make([]error, len(overdue), len(overdue)+1)
 	var group errgroup.Group
 	group.SetLimit(expireWorkers)
 	for i, id := range overdue {
@@ -122,7 +123,7 @@ func (s *Service) expireOverdue(ctx context.Context) (more bool, err error) {
 		})
 	}
 	_ = group.Wait() // errs has the errors
-	return more || len(overdue) >= expireBatch, errors.Join(errs...)
+	return more || len(overdue) >= expireBatch || plans == expireBatch, errors.Join(append(errs, err)...)
 }
 
 // expireTogether expires overdue approvals with their calls, in one transaction, and returns the ids of these. It leaves those to others that

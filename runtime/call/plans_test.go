@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -282,9 +284,12 @@ func TestPlanOfALimitedReviewer(t *testing.T) {
 // TestPlanNotices: reviewers are notified of a plan, with the team of its skill, and of its end.
 func TestPlanNotices(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex
 	var told []string
 	w := newWorld(t, func(_ *world, c *call.Config) {
 		c.Attend = func(_ context.Context, _ pgx.Tx, list []call.Attention) error {
+			mu.Lock()
+			defer mu.Unlock()
 			for i := range list {
 				a := &list[i]
 				told = append(told, fmt.Sprintf("%s %s %s %s %s", a.Kind, a.Approval.CallID, a.Agent, a.Skill, strings.Join(a.Asked.Teams, ",")))
@@ -305,10 +310,17 @@ func TestPlanNotices(t *testing.T) {
 	check(t, err)
 	_, err = w.calls.CancelPlan(t.Context(), call.Viewer{}, w.reviewer, cancelled.ID)
 	check(t, err)
+	expired, err := w.calls.SubmitPlan(t.Context(), w.newPlan(`{"n":1}`))
+	check(t, err)
+	w.db.Exec(`UPDATE plans SET deadline = holdpoint_now() WHERE id = $1`, expired.ID)
+	eventually.Holds(t, "the end of the plan", func() bool { return w.db.Actions(expired.ID) == "plan.submitted plan.expired" })
 	want := []string{
 		"planned " + rejected.ID.String() + " billing files finance", "settled " + rejected.ID.String() + "   ",
 		"planned " + cancelled.ID.String() + " billing files finance", "settled " + cancelled.ID.String() + "   ",
+		"planned " + expired.ID.String() + " billing files finance", "settled " + expired.ID.String() + "   ",
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}

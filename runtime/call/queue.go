@@ -120,7 +120,13 @@ func (s *Service) ListSimilar(ctx context.Context, a *approval.Approval, limit i
 
 // ReadPulse returns a value that changes when the queue changes. It is cheap.
 func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
-	return approval.ReadPulse(ctx, s.Pool)
+	pulse, err := approval.ReadPulse(ctx, s.Pool)
+	if err != nil {
+		return pulse, err
+	}
+	plans, err := s.Agents.ListPendingPlans(ctx)
+	pulse.Plans = len(plans)
+	return pulse, err
 }
 
 // ReadVoteState returns a text that changes with what the queue shows about votes. See [approval.ReadVoteState].

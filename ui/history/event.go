@@ -160,6 +160,8 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventPlanApproved(who, what)
 	case audit.PlanRejected:
 		return text.EventPlanRejected(who, what)
+	case audit.PlanExpired:
+		return text.EventPlanExpired(what, who)
 	case audit.PlanCancelled:
 		return text.EventPlanCancelled(who, what)
 	case audit.PlanRevoked:

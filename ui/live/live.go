@@ -29,7 +29,7 @@ const waitsEvery = 4
 // Signal tells a dashboard about a change.
 type Signal struct {
 	State   string    // differs when the queue does; opaque
-	Pending int       // approvals
+	Pending int       // calls and plans that wait for a decision
 	Now     time.Time // of the database
 	// Viewers tells who has which call on the screen. They are no part of State, so that lists are not fetched again for them.
 	Viewers json.RawMessage
@@ -165,7 +165,7 @@ func (f *Feed) publish(ctx context.Context, p approval.Pulse, waits string, view
 		return // another poll has begun
 	}
 	changed := state != f.last.State || !bytes.Equal(viewers, f.last.Viewers)
-	f.last = Signal{State: state, Pending: p.Pending, Now: p.Now, Viewers: viewers}
+	f.last = Signal{State: state, Pending: p.CountUndecided(), Now: p.Now, Viewers: viewers}
 	if !changed && !anyway && len(news) == 0 {
 		return
 	}

@@ -48,12 +48,17 @@ func (h *PlanHandler) ShowPlans(w http.ResponseWriter, r *http.Request) {
 	for i := range plans {
 		l.Rows = append(l.Rows, presentPlanRow(&plans[i], names))
 	}
-	page, err := h.reader.newPage(r, text.PlansTitle())
+	page, err := h.newPage(r, text.PlansTitle())
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
 	h.Render(w, r, http.StatusOK, PlanListPage(page, l))
+}
+
+func (h *PlanHandler) newPage(r *http.Request, title text.Message) (view.Page, error) {
+	pulse, err := h.calls.ReadPulse(r.Context())
+	return h.Page(r, view.SectionPlans, title, pulse), err
 }
 
 func (h *PlanHandler) namePeople(ctx context.Context, plans ...agent.Plan) (map[uuid.UUID]string, error) {
@@ -111,7 +116,7 @@ func (h *PlanHandler) ShowPlan(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	page, err := h.reader.newPage(r, text.PlansOne())
+	page, err := h.newPage(r, text.PlansOne())
 	if err != nil {
 		h.Fail(w, r, err)
 		return

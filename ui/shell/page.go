@@ -29,7 +29,7 @@ func (sh *Shell) BarePage(r *http.Request, title text.Message) view.Page {
 // Page returns a page for the signed-in person. Its time is the database's, like deadlines.
 func (sh *Shell) Page(r *http.Request, section view.Section, title text.Message, pulse approval.Pulse) view.Page {
 	p := sh.BarePage(r, title)
-	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
+	p.Section, p.Pending, p.Now = section, pulse.CountUndecided(), pulse.Now
 	if access, ok := login.Access(r.Context()); ok {
 		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: present.RoleList(access.Roles), Operator: access.Has(identity.Operator), Changes: sh.identity.HasDualControl()}
 		p.Notices = sh.readNotices(r.Context(), access)

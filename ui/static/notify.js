@@ -1,4 +1,4 @@
-// One notification about all pending calls while no page of the dashboard is visible. Only the page with the stream shows it.
+// One notification about all pending calls and plans while no page of the dashboard is visible. Only the page with the stream shows it.
 
 import { say } from "./page.js";
 import { leads } from "./stream.js";
@@ -27,7 +27,7 @@ function show(silent) {
 	};
 }
 
-// notify takes the number of pending calls.
+// notify takes the number of pending calls and plans.
 export function notify(n) {
 	const before = last;
 	last = n;

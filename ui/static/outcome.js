@@ -38,7 +38,7 @@ export function tellDone() {
 
 let waiting, due;
 
-// tellNew announces that more calls wait, at most every two seconds.
+// tellNew announces that more calls and plans wait, at most every two seconds.
 export function tellNew(n) {
 	if (n > waiting) due ??= setTimeout(() => {
 		due = undefined;

@@ -21,7 +21,7 @@ export function announce(text) {
 	setTimeout(() => line.remove(), 10000);
 }
 
-// setPending shows the number of pending calls in the menu, the title and the icon.
+// setPending shows the number of pending calls and plans in the menu, the title and the icon.
 export function setPending(n) {
 	const count = find("#pending");
 	if (!count) return;

@@ -774,6 +774,11 @@ func EventPlanRejected(who templ.Component, what templ.Component) templ.Componen
 	return newHTML("event.PlanRejected", argument{"who", who}, argument{"what", what})
 }
 
+// EventPlanExpired is "{what:html} expired ({who:html})".
+func EventPlanExpired(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.PlanExpired", argument{"what", what}, argument{"who", who})
+}
+
 // EventPlanCancelled is "{who:html} cancelled {what:html}".
 func EventPlanCancelled(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.PlanCancelled", argument{"who", who}, argument{"what", what})

@@ -207,6 +207,9 @@ func GrantsValuesHint() Message { return newMessage("grants.ValuesHint") }
 // GrantsLasts is "How long".
 func GrantsLasts() Message { return newMessage("grants.Lasts") }
 
+// GrantsDays is "{n:count} day" or "{n:count} days".
+func GrantsDays(n int) Message { return newMessage("grants.Days", argument{"n", n}) }
+
 // GrantsGrant is "Allow".
 func GrantsGrant() Message { return newMessage("grants.Grant") }
 
@@ -221,7 +224,7 @@ func GrantsAbout(agent string, tool string) Message {
 // GrantsMatches is "Calls that match".
 func GrantsMatches() Message { return newMessage("grants.Matches") }
 
-// GrantsMatchingParts is "{rejected:number} were rejected, {pending:number} are pending.".
+// GrantsMatchingParts is "{rejected:number} rejected, {pending:number} pending.".
 func GrantsMatchingParts(rejected int, pending int) Message {
 	return newMessage("grants.MatchingParts", argument{"rejected", rejected}, argument{"pending", pending})
 }

@@ -51,6 +51,9 @@ func QueueForYourTeam(n templ.Component) templ.Component {
 	return newHTML("queue.ForYourTeam", argument{"n", n})
 }
 
+// QueuePlans is "{n:count} plan" or "{n:count} plans".
+func QueuePlans(n int) Message { return newMessage("queue.Plans", argument{"n", n}) }
+
 // QueueQuestions is "{n:count} question" or "{n:count} questions".
 func QueueQuestions(n int) Message { return newMessage("queue.Questions", argument{"n", n}) }
 

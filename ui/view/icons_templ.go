@@ -145,68 +145,73 @@ func Icon(name string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+		case "plans":
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<path d=\"M1.5 4.2 2.7 5.4 5 3M1.5 11.2l1.2 1.2L5 10M7.5 4.5h7M7.5 11.5h7\"></path>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		case "connections":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<path d=\"M6.5 9.5l3-3M7 4.5l1.3-1.3a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.3 1.3a3.2 3.2 0 0 1-4.5-4.5L4.5 7\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<path d=\"M6.5 9.5l3-3M7 4.5l1.3-1.3a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.3 1.3a3.2 3.2 0 0 1-4.5-4.5L4.5 7\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "members":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<circle cx=\"8\" cy=\"5\" r=\"2.8\"></circle> <path d=\"M2.5 14a5.5 5.5 0 0 1 11 0\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "<circle cx=\"8\" cy=\"5\" r=\"2.8\"></circle> <path d=\"M2.5 14a5.5 5.5 0 0 1 11 0\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "audit":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "<path d=\"M3.5 1.5h9v13h-9zM6 5h4M6 8h4M6 11h2.5\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<path d=\"M3.5 1.5h9v13h-9zM6 5h4M6 8h4M6 11h2.5\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "settings":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<path d=\"M2 4.5h7M12.5 4.5H14M2 11.5h1.5M7 11.5h7\"></path> <circle cx=\"10.7\" cy=\"4.5\" r=\"1.7\"></circle> <circle cx=\"5.2\" cy=\"11.5\" r=\"1.7\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<path d=\"M2 4.5h7M12.5 4.5H14M2 11.5h1.5M7 11.5h7\"></path> <circle cx=\"10.7\" cy=\"4.5\" r=\"1.7\"></circle> <circle cx=\"5.2\" cy=\"11.5\" r=\"1.7\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "menu":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<path d=\"M2 4h12M2 8h12M2 12h12\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<path d=\"M2 4h12M2 8h12M2 12h12\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "team":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<circle cx=\"5.5\" cy=\"5.5\" r=\"2.3\"></circle> <circle cx=\"11.2\" cy=\"6.2\" r=\"1.8\"></circle> <path d=\"M1.2 13.5a4.3 4.3 0 0 1 8.6 0M11.2 10a3.6 3.6 0 0 1 3.6 3.5\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<circle cx=\"5.5\" cy=\"5.5\" r=\"2.3\"></circle> <circle cx=\"11.2\" cy=\"6.2\" r=\"1.8\"></circle> <path d=\"M1.2 13.5a4.3 4.3 0 0 1 8.6 0M11.2 10a3.6 3.6 0 0 1 3.6 3.5\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "edit":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<path d=\"M2.5 13.5l.8-3.2 8-8 2.4 2.4-8 8z\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "<path d=\"M2.5 13.5l.8-3.2 8-8 2.4 2.4-8 8z\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "more-time":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "<circle cx=\"7\" cy=\"8\" r=\"5.2\"></circle> <path d=\"M7 5v3.2l2 1.3M13.5 1.5v4M11.5 3.5h4\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<circle cx=\"7\" cy=\"8\" r=\"5.2\"></circle> <path d=\"M7 5v3.2l2 1.3M13.5 1.5v4M11.5 3.5h4\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "search":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<circle cx=\"7\" cy=\"7\" r=\"4.7\"></circle> <path d=\"M10.5 10.5 14 14\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "<circle cx=\"7\" cy=\"7\" r=\"4.7\"></circle> <path d=\"M10.5 10.5 14 14\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "bell":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "<path d=\"M3.5 11.5V7a4.5 4.5 0 0 1 9 0v4.5l1 1h-11zM6.8 14.5h2.4\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<path d=\"M3.5 11.5V7a4.5 4.5 0 0 1 9 0v4.5l1 1h-11zM6.8 14.5h2.4\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "seen":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<path d=\"M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8 12 12.5 8 12.5 1.5 8 1.5 8z\"></path> <circle cx=\"8\" cy=\"8\" r=\"1.8\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "<path d=\"M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8 12 12.5 8 12.5 1.5 8 1.5 8z\"></path> <circle cx=\"8\" cy=\"8\" r=\"1.8\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		default:
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "<circle cx=\"8\" cy=\"8\" r=\"2.5\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<circle cx=\"8\" cy=\"8\" r=\"2.5\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "</svg>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "</svg>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

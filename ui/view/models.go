@@ -95,7 +95,7 @@ type Page struct {
 	Theme        Theme
 	Person       *Person // nil: not signed in
 	Section      Section
-	Pending      int // pending approvals, shown in the title
+	Pending      int // calls and plans that wait for a decision, shown in the title
 	Now          time.Time
 	RefreshAfter int    // seconds, for browsers without JavaScript; zero: never
 	RefreshURL   string // of the page that takes the place of this one then; empty: the same

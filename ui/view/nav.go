@@ -18,6 +18,7 @@ const (
 	SectionRules         Section = "rules"
 	SectionPolicies      Section = "policies"
 	SectionGrants        Section = "grants"
+	SectionPlans         Section = "plans"
 	SectionConnections   Section = "connections"
 	SectionChanges       Section = "changes"
 	SectionMembers       Section = "members"
@@ -57,6 +58,7 @@ func listEntries(p Person) [][]entry {
 		{SectionRules, "/rules", text.RulesTitle(), "rules"},
 		{SectionPolicies, "/policies", text.PoliciesTitle(), "team"},
 		{SectionGrants, "/grants", text.GrantsTitle(), "good"},
+		{SectionPlans, "/plans", text.PlansTitle(), "plans"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
 	}
 	if p.Operator && p.Changes {

@@ -138,9 +138,21 @@ func (f *grantForm) parts(preview Preview, longest time.Duration) []view.FormPar
 		{Name: "uses", Label: text.GrantsUses(), Kind: view.FieldLine, Value: f.uses, Hint: text.GrantsUsesHint(), Below: previewPart(preview)},
 	}}
 	for _, d := range times {
-		last.Fields[0].Choices = append(last.Fields[0].Choices, view.Choice{Value: agent.Duration(d).String(), Word: present.FormatDuration(d)})
+		last.Fields[0].Choices = append(last.Fields[0].Choices, view.Choice{Value: agent.Duration(d).String(), Word: formatTime(d)})
 	}
 	return append(parts, last)
+}
+
+// formatTime returns the time that a grant lasts, in days or hours if it is whole ones.
+func formatTime(d time.Duration) text.Message {
+	const day = 24 * time.Hour
+	switch {
+	case d%day == 0:
+		return text.GrantsDays(int(d / day))
+	case d < day && d%time.Hour == 0:
+		return text.PlansHours(int(d / time.Hour))
+	}
+	return present.FormatDuration(d)
 }
 
 // choiceWords names a kind with the value that is proposed for it.

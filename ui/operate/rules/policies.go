@@ -220,7 +220,7 @@ func presentPolicy(versions []agent.PolicyVersion, names map[uuid.UUID]string, m
 			}
 		}
 		if spec.BreakGlass {
-			v.Facts = append(v.Facts, view.Fact{Name: text.PoliciesBreakGlass(), Text: text.FormTicked()})
+			v.Facts = append(v.Facts, view.Fact{Name: text.PoliciesBreakGlass(), Text: text.AgentYes()})
 		}
 		v.Facts = append(v.Facts, view.Fact{Name: text.RulesRevision(), Text: text.Literal(formatRevision(newest.Revision))})
 	}
