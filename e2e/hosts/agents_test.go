@@ -340,7 +340,6 @@ hooks = true
 		modes: slices.Concat(
 			[]mode{{"--dangerously-bypass-approvals-and-sandbox", []string{"--dangerously-bypass-approvals-and-sandbox"}}},
 			modesOf("--sandbox", "danger-full-access", "workspace-write", "read-only"),
-			modesOf("-c", "approval_policy=never", "approval_policy=on-request"),
 			[]mode{{"--approve-for-me", []string{"--approve-for-me"}}},
 		),
 	}

@@ -36,7 +36,8 @@ func waysToAskTools() []asksTool {
 	return []asksTool{
 		{"mcp_tool", "hook", mode{"bypassPermissions", []string{"--permission-mode", "bypassPermissions"}}, string(hook.Answer(approved)), string(hook.Answer(rejected))},
 		{
-			"--permission-prompt-tool", "permission", mode{"default", []string{"--permission-prompt-tool", "mcp__holdpoint__permission"}},
+			"--permission-prompt-tool", "permission",
+			mode{"default", []string{"--permission-prompt-tool", "mcp__holdpoint__permission"}},
 			allowsPermission, string(host.AnswerPermission(rejected, e)),
 		},
 	}

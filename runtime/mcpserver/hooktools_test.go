@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
@@ -57,7 +58,7 @@ func TestHookTools(t *testing.T) {
 				permission := map[string]any{"tool_name": "Bash", "input": json.RawMessage(`{"command":"ls","n":1.0}`), "tool_use_id": "toolu_2"}
 				id := uuid.New()
 				b.calls.passage = call.Passage{ID: id, Allowed: true, Message: "go"}
-				b.calls.waitEnds = func(context.Context) { time.Sleep(time.Minute) }
+				b.calls.waitEnds = func(wait context.Context) { _ = pause.For(wait, time.Minute) }
 				if said := decodeJSON(t, ask(t, session, "hook", toolMessage("PreToolUse"))); memberAt(said, "hookSpecificOutput", "permissionDecision") != "allow" {
 					t.Error(said)
 				}
