@@ -84,7 +84,9 @@ func ExamineReviewers(ctx context.Context, cfg Config) ([]agent.GatedSkill, erro
 }
 
 // ExamineMark returns nil if the database was not restored, or was used since.
-func ExamineMark(ctx context.Context, db *postgres.DB) (*call.Restored, error) { return call.ExamineMark(ctx, db) }
+func ExamineMark(ctx context.Context, db *postgres.DB) (*call.Restored, error) {
+	return call.ExamineMark(ctx, db)
+}
 
 // RefusedSkills lists by name the registered skills whose programs a policy refuses. It reads no secrets.
 func RefusedSkills(ctx context.Context, db *postgres.DB, policy tool.StdioPolicy) ([]tool.RefusedSkill, error) {
