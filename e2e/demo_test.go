@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -90,27 +91,26 @@ func TestDemoOnAnotherDatabase(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dataDir, "postgres")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an embedded cluster was made: %v", err)
 	}
-	validKeys := func(wanted int) func() error {
-		return func() error {
-			keys, err := holdpoint.List[struct {
-				RevokedAt *time.Time `json:"revoked_at"`
-			}](t.Context(), operatorAPI(p), "agents/demo/keys", "")
-			valid := 0
-			for _, key := range keys {
-				if key.RevokedAt == nil {
-					valid++
-				}
-			}
-			if err == nil && valid != wanted {
-				err = fmt.Errorf("%d of %d keys are valid, want %d", valid, len(keys), wanted)
-			}
-			return err
-		}
-	}
-	o.Port = holdpoint.FreePort(t)
-	o.Args = nil
+	o.Port, o.Args = holdpoint.FreePort(t), nil
 	program.Serve(t, o)
-	eventually.Succeeds(t, patience, "a second demo on the same data leaves the first one's key", validKeys(2))
+	eventually.Succeeds(t, patience, "a second demo on the same data leaves the first one's key", func() error {
+		var keys struct {
+			Items []struct {
+				RevokedAt *time.Time `json:"revoked_at"`
+			} `json:"items"`
+		}
+		err := operatorAPI(p).Do(t.Context(), http.MethodGet, "agents/demo/keys", nil, &keys)
+		valid := 0
+		for _, key := range keys.Items {
+			if key.RevokedAt == nil {
+				valid++
+			}
+		}
+		if err == nil && valid != 2 {
+			err = fmt.Errorf("%d of %d keys are valid, want 2", valid, len(keys.Items))
+		}
+		return err
+	})
 }
 
 // firstToken returns the lines about how Holdpoint gets to list the protected skill's tools.

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -80,6 +81,11 @@ func ExamineReviewers(ctx context.Context, cfg Config) ([]agent.GatedSkill, erro
 		}
 	}
 	return lacking, nil
+}
+
+// ExamineMark returns nil if the database was not restored, or was used since.
+func ExamineMark(ctx context.Context, db *postgres.DB) (*call.Restored, error) {
+	return call.ExamineMark(ctx, db)
 }
 
 // RefusedSkills lists by name the registered skills whose programs a policy refuses. It reads no secrets.

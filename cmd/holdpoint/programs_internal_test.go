@@ -65,10 +65,11 @@ func TestNoDataDirectory(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x", "HOLDPOINT_ENCRYPTION_KEY": "key"}
 	getenv := func(name string) string { return env[name] }
-	elsewhere := serverSettings{FilesURL: "file:///srv/files"}
+	here := serverSettings{Edge: cli.Edge{MaxConnections: 1, MaxConnectionsPerAddress: 1}}
+	elsewhere := here
+	elsewhere.FilesURL = "file:///srv/files"
 	check(t, elsewhere.readEnvironment(&cli.Env{Getenv: getenv}))
 	_, want := postgres.DefaultDataDir(getenv)
-	var here serverSettings
 	if err := here.readEnvironment(&cli.Env{Getenv: getenv}); (err == nil) != (want == nil) {
 		t.Errorf("files have no place: %v, want %v", err, want)
 	}

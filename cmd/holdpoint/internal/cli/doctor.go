@@ -22,7 +22,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/runtime"
-	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 func newDoctorCmd(e *Env) *cobra.Command {
@@ -316,7 +315,7 @@ func checkSchema(ctx context.Context, db *postgres.DB) finding {
 // checkMark says what a start does to the calls of a restored database.
 func checkMark(ctx context.Context, db *postgres.DB) []finding {
 	const check = "restored"
-	restored, err := call.ExamineMark(ctx, db)
+	restored, err := runtime.ExamineMark(ctx, db)
 	switch {
 	case err != nil:
 		return []finding{{fail, check, err.Error(), "look at the database's log"}}
