@@ -134,8 +134,8 @@ type gateSpan struct {
 // gateMeasure compares gate-only calls with calls that Holdpoint sends.
 type gateMeasure struct {
 	*stage
-	next, gated         int // numbers of calls so far
-	told, arrived, sent gateSpan
+	next, gated                         int // numbers of calls so far
+	hookAnswers, arrivals, agentAnswers gateSpan
 }
 
 // measureGate compares both kinds of calls while many hooks wait at one process. Then it approves the calls of all hooks.
@@ -220,10 +220,10 @@ func (m *gateMeasure) compareKinds(ctx context.Context, round, n int) error {
 	if err := m.readArrivals(ctx, sent); err != nil {
 		return err
 	}
-	m.told.addRound(spansUntil(hooks, answerOf))
-	m.sent.addRound(spansUntil(sent, answerOf))
-	m.arrived.addRound(spansUntil(sent, arrivalOf))
-	m.logf("  round %d: hook answered after %.2f ms, call at the skill server after %.2f ms", round+1, m.told.medians[round], m.arrived.medians[round])
+	m.hookAnswers.addRound(spansUntil(hooks, answerOf))
+	m.agentAnswers.addRound(spansUntil(sent, answerOf))
+	m.arrivals.addRound(spansUntil(sent, arrivalOf))
+	m.logf("  round %d: hook answered after %.2f ms, call at the skill server after %.2f ms", round+1, m.hookAnswers.medians[round], m.arrivals.medians[round])
 	return nil
 }
 
@@ -239,22 +239,22 @@ func (m *gateMeasure) reportSpans(waiting int) {
 		name string
 		span *gateSpan
 	}{
-		{"gate-only: approve request to the hook's answer, ", &m.told},
-		{"sent: approve request to arrival at the skill server, ", &m.arrived},
-		{"sent: approve request to the agent's answer, ", &m.sent},
+		{"gate-only: approve request to the hook's answer, ", &m.hookAnswers},
+		{"sent: approve request to arrival at the skill server, ", &m.arrivals},
+		{"sent: approve request to the agent's answer, ", &m.agentAnswers},
 	} {
 		half, most := r.addTimes(gatePhase, at+s.name, s.span.all)
 		half.addSpread(s.span.medians)
-		if s.span == &m.told {
+		if s.span == &m.hookAnswers {
 			half.aimBelow(3)
 			most.aimBelow(10)
 		}
 	}
 	ratio := func(name string, to *gateSpan) *figure {
-		return r.addFigure(gatePhase, name, "ratio", median(m.told.medians)/median(to.medians)).addSpread(divideRounds(m.told.medians, to.medians))
+		return r.addFigure(gatePhase, name, "ratio", median(m.hookAnswers.medians)/median(to.medians)).addSpread(divideRounds(m.hookAnswers.medians, to.medians))
 	}
-	ratio("hook's answer / arrival at the skill server: p50", &m.arrived)
-	ratio("hook's answer / agent's answer: p50", &m.sent).aimAtMost(1)
+	ratio("hook's answer / arrival at the skill server: p50", &m.arrivals)
+	ratio("hook's answer / agent's answer: p50", &m.agentAnswers).aimAtMost(1)
 }
 
 // checkReleases checks that each call of a hook was released once.
