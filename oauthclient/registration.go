@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
+	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/oauthclient/wire"
@@ -79,7 +79,7 @@ type registrar struct {
 // clientMetadata describes Holdpoint as a client (RFC 7591 section 2).
 func (reg *registrar) clientMetadata(method string) *oauthex.ClientRegistrationMetadata {
 	kind, host := "web", reg.public.Hostname()
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if outbound.IsLoopbackHost(host) {
 		kind = "native" // RFC 8252 section 7.3
 	}
 	return &oauthex.ClientRegistrationMetadata{

@@ -199,14 +199,14 @@ func (p *Program) Match(ctx context.Context, in *Activation, known Answers) (boo
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if answer, ok := p.shortcut.value(in, p.root).(types.Bool); ok {
+	if answer, ok := p.shortcut.computeValue(in, p.root).(types.Bool); ok {
 		return bool(answer), nil
 	}
-	return p.interpret(ctx, in, known)
+	return p.interpretCondition(ctx, in, known)
 }
 
-// interpret is [Program.Match] without the shortcut.
-func (p *Program) interpret(ctx context.Context, in *Activation, known Answers) (bool, error) {
+// interpretCondition is [Program.Match] without the shortcut.
+func (p *Program) interpretCondition(ctx context.Context, in *Activation, known Answers) (bool, error) {
 	out, err := p.runProgram(ctx, &bindings{in, p.root, known})
 	if err != nil {
 		return false, p.explainEvaluation(err)

@@ -157,11 +157,11 @@ func (b *bindings) ResolveName(name string) (any, bool) {
 	if name == memoryVariable {
 		return &memory{types.NullValue, b.answers}, true
 	}
-	return b.find(name, b.root)
+	return b.findVariable(name, b.root)
 }
 
-// find returns the value of a variable. The arguments are of the types of root.
-func (a *Activation) find(name string, root *shape) (any, bool) {
+// findVariable returns the value of a variable. The arguments are of the types of root.
+func (a *Activation) findVariable(name string, root *shape) (any, bool) {
 	switch name {
 	case "args":
 		value, err := root.convertNode(a.arguments)

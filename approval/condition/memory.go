@@ -548,7 +548,7 @@ func (t *Tally) Answer() Answer {
 	case Distinct:
 		return AnswerCount(len(t.values))
 	}
-	value, err := t.sum.value(t.field.kind)
+	value, err := t.sum.makeValue(t.field.kind)
 	if err != nil {
 		return AnswerError("spent: the sum of " + t.path() + " " + err.Error())
 	}
@@ -592,8 +592,8 @@ func powerOfTen(n int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
 }
 
-// value returns the sum as a number of the type that a field has. The same numbers have a value as in arguments.
-func (s *sum) value(field kind) (ref.Val, error) {
+// makeValue returns the sum as a number of the type that a field has. The same numbers have a value as in arguments.
+func (s *sum) makeValue(field kind) (ref.Val, error) {
 	text := s.whole.String()
 	if field == integerKind || field == untyped && s.fractions == 0 {
 		if s.exponent != 0 {

@@ -19,7 +19,7 @@ import (
 // different types, everything it does not know. The interpreter then evaluates the whole condition. As in the interpreter, && and || have a value if
 // one side decides, so nil on the other side does not matter.
 type shortcut interface {
-	value(in *Activation, root *shape) ref.Val
+	computeValue(in *Activation, root *shape) ref.Val
 }
 
 // newShortcut returns the shortcut of a checked condition. If the interpreter counts costs, a part that it would evaluate may end the evaluation. So
@@ -129,7 +129,7 @@ func newCall(call ast.CallExpr, strict bool) shortcut {
 			return made
 		}
 	}
-	if folded := made.value(nil, nil); folded != nil {
+	if folded := made.computeValue(nil, nil); folded != nil {
 		return &literal{folded}
 	}
 	return &unsure{}
@@ -199,12 +199,12 @@ var textTests = map[string]func(text, part string) bool{
 	overloads.Contains: strings.Contains, overloads.StartsWith: strings.HasPrefix, overloads.EndsWith: strings.HasSuffix,
 }
 
-func (*unsure) value(*Activation, *shape) ref.Val { return nil }
+func (*unsure) computeValue(*Activation, *shape) ref.Val { return nil }
 
-func (l *literal) value(*Activation, *shape) ref.Val { return l.of }
+func (l *literal) computeValue(*Activation, *shape) ref.Val { return l.of }
 
-func (f *field) value(in *Activation, root *shape) ref.Val {
-	at, ok := in.find(f.variable, root)
+func (f *field) computeValue(in *Activation, root *shape) ref.Val {
+	at, ok := in.findVariable(f.variable, root)
 	if !ok {
 		return nil
 	}
@@ -231,10 +231,10 @@ func (f *field) value(in *Activation, root *shape) ref.Val {
 	return nil
 }
 
-func (j *junction) value(in *Activation, root *shape) ref.Val {
+func (j *junction) computeValue(in *Activation, root *shape) ref.Val {
 	sure := true
 	for _, part := range j.parts {
-		value, ok := part.value(in, root).(types.Bool)
+		value, ok := part.computeValue(in, root).(types.Bool)
 		switch {
 		case ok && value == j.decides:
 			return j.decides
@@ -249,27 +249,27 @@ func (j *junction) value(in *Activation, root *shape) ref.Val {
 	return !j.decides
 }
 
-func (n *negation) value(in *Activation, root *shape) ref.Val {
-	if value, ok := n.of.value(in, root).(types.Bool); ok {
+func (n *negation) computeValue(in *Activation, root *shape) ref.Val {
+	if value, ok := n.of.computeValue(in, root).(types.Bool); ok {
 		return !value
 	}
 	return nil
 }
 
-func (c *comparison) value(in *Activation, root *shape) ref.Val {
-	left := c.left.value(in, root)
+func (c *comparison) computeValue(in *Activation, root *shape) ref.Val {
+	left := c.left.computeValue(in, root)
 	if left == nil {
 		return nil
 	}
-	order, ok := compareValues(left, c.right.value(in, root), c.ordered)
+	order, ok := compareValues(left, c.right.computeValue(in, root), c.ordered)
 	if !ok {
 		return nil
 	}
 	return types.Bool(c.holds(order))
 }
 
-func (c *choice) value(in *Activation, root *shape) ref.Val {
-	of := c.of.value(in, root)
+func (c *choice) computeValue(in *Activation, root *shape) ref.Val {
+	of := c.of.computeValue(in, root)
 	if of == nil {
 		return nil
 	}
@@ -284,11 +284,11 @@ func (c *choice) value(in *Activation, root *shape) ref.Val {
 	return types.Bool(found)
 }
 
-func (a *application) value(in *Activation, root *shape) ref.Val {
+func (a *application) computeValue(in *Activation, root *shape) ref.Val {
 	var room [3]ref.Val
 	values := room[:0]
 	for _, arg := range a.args {
-		value := arg.value(in, root)
+		value := arg.computeValue(in, root)
 		if value == nil {
 			return nil
 		}

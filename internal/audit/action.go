@@ -193,7 +193,7 @@ const (
 	ScheduleDeleted Action = "schedule.deleted"
 )
 
-// The actions on guarded hosts: coding agents on machines that ask about their own tools.
+// The actions on guarded hosts: coding agents on machines that ask about their built-in tools.
 const (
 	GuardRegistered Action = "guard.registered"
 	GuardUnwatched  Action = "guard.unwatched" // it was installed again, and nothing watches it yet

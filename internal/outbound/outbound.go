@@ -176,6 +176,12 @@ func IsLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
+// IsLoopbackHost reports whether the host of a URL, a name or an address, is this machine.
+func IsLoopbackHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return IsLocalName(host) || err == nil && ip.Unmap().IsLoopback()
+}
+
 // TrustsURL reports whether the host of an http or https URL is one of TrustedHosts.
 func (p Policy) TrustsURL(u *url.URL) bool {
 	port := u.Port()

@@ -20,7 +20,7 @@ type SkillSettings struct {
 	ApprovalTimeout time.Duration
 	// ApprovalValidity is how long an approved call may be sent after the decision. Zero: as long as the approval timeout.
 	ApprovalValidity time.Duration
-	// Host is the program whose own tools a skill of transport gate has. Empty: those that callers name.
+	// Host is the program whose built-in tools a skill of transport gate has. Empty: those that callers name.
 	Host string
 	// ReleaseTime is how long a released call of transport gate may be started. Zero: [DefaultReleaseTime].
 	ReleaseTime time.Duration

@@ -37,7 +37,7 @@ func (s *Service) FindGated(ctx context.Context, agentID uuid.UUID, skillName, t
 	}
 	skill, server, err := s.agents.Skill(ctx, assigned[i].ID)
 	if err == nil {
-		_, err = s.discovery.List(ctx, server, skill.TrustNewTools) // the host's own tools come first
+		_, err = s.discovery.List(ctx, server, skill.TrustNewTools) // the host's built-in tools come first
 	}
 	if errors.Is(err, tool.ErrSuperseded) {
 		if skill, server, err = s.agents.FreshSkill(ctx, assigned[i].ID); err == nil {

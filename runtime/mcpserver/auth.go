@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
@@ -148,8 +148,7 @@ func (s *Server) originAllowed(r *http.Request) bool {
 	if err != nil || from.Host == "" || from.Host != r.Host {
 		return false
 	}
-	ip := net.ParseIP(from.Hostname())
-	return r.Host == s.host || from.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())
+	return r.Host == s.host || outbound.IsLoopbackHost(from.Hostname())
 }
 
 // Each endpoint is a protected resource of OAuth 2.1 (RFC 9728, RFC 6750), identified by its URL.

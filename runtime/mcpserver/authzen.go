@@ -25,7 +25,7 @@ const (
 // mountAuthZEN adds the routes for gateways that ask over HTTP.
 func (s *Server) mountAuthZEN(mux *http.ServeMux) {
 	mux.HandleFunc("GET /.well-known/authzen-configuration", s.serveAuthZENConfiguration)
-	mux.HandleFunc("POST "+authzenEvaluation, s.authzenHandler((*authzenExchange).evaluate))
+	mux.HandleFunc("POST "+authzenEvaluation, s.authzenHandler((*authzenExchange).evaluateRequest))
 	if s.AccessRequests {
 		mux.HandleFunc("POST "+authzenRequests, s.authzenHandler((*authzenExchange).submitRequest))
 		mux.HandleFunc("GET "+authzenRequests+"/{id}", s.authzenHandler((*authzenExchange).readTask))
@@ -173,8 +173,8 @@ func otherMethods() []string {
 	}
 }
 
-// evaluate answers a question with a decision.
-func (x *authzenExchange) evaluate() error {
+// evaluateRequest answers a question with a decision.
+func (x *authzenExchange) evaluateRequest() error {
 	e, err := x.readEvaluation()
 	if err != nil {
 		return err

@@ -130,8 +130,8 @@ func checkCase(members map[string]jsontext.Value, known ...string) error {
 	return nil
 }
 
-// target returns the address that the request calls. Approvals are bound to it. Queries may have secrets, so only their hash is kept.
-func (r *checkedRequest) target() string {
+// describeTarget returns the address that the request calls. Approvals are bound to it. Queries may have secrets, so only their hash is kept.
+func (r *checkedRequest) describeTarget() string {
 	path, query, found := strings.Cut(r.path, "?")
 	address := cmp.Or(r.scheme, "http") + "://" + r.host + path
 	if found {
@@ -141,8 +141,8 @@ func (r *checkedRequest) target() string {
 	return address
 }
 
-// subject returns for whom the call is made, as the proxy says.
-func (r *checkedRequest) subject() (call.GateSubject, error) {
+// readSubject returns for whom the call is made, as the proxy says.
+func (r *checkedRequest) readSubject() (call.GateSubject, error) {
 	name := r.setting(extAuthzSubject)
 	if name == "" {
 		if r.principal == "" {
@@ -169,10 +169,10 @@ func (s *Server) checkHTTP(ctx context.Context, key string, r *checkedRequest) (
 			return call.Passage{Allowed: err == nil}, err
 		}
 		ask := gateAsk{Skill: r.setting(gatewaySkill), Tool: msg.Name, Arguments: msg.Arguments}
-		if ask.subject, err = r.subject(); err != nil {
+		if ask.subject, err = r.readSubject(); err != nil {
 			return p, err
 		}
-		ask.Context.Host, ask.Context.Cwd = "ext_authz gateway", r.target()
+		ask.Context.Host, ask.Context.Cwd = "ext_authz gateway", r.describeTarget()
 		return s.askForGateway(ctx, who, &ask)
 	}()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// A guard is a coding agent on a machine whose own tools ask the gate; see package guarded. Its machine reports with the agent's key.
+// A guard is a coding agent on a machine whose built-in tools ask the gate; see package guarded. Its machine reports with the agent's key.
 
 // Guards is a *[guarded.Service].
 type Guards interface {

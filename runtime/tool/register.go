@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// Hosts returns the names of the programs whose own tools a skill with the transport [Gate] may have. Package host has the tools.
+// Hosts returns the names of the programs whose built-in tools a skill with the transport [Gate] may have. Package host has the tools.
 func Hosts() []string {
 	return []string{"claude-code", "codex", "gemini", "copilot", "opencode", "cursor"}
 }

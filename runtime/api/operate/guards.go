@@ -16,7 +16,7 @@ type guardHandlers struct {
 	guards *guarded.Service
 }
 
-// Guard is a coding agent on a machine whose own tools ask Holdpoint.
+// Guard is a coding agent on a machine whose built-in tools ask Holdpoint.
 type Guard struct {
 	ID           uuid.UUID  `json:"id" format:"uuid"`
 	Agent        string     `json:"agent"`

@@ -106,7 +106,7 @@ func (h *Handlers) agentRoutes() []rest.Route {
 		rest.NewRoute("createKey", "POST agents/{name}/keys", "Create a key; it is shown only once", rest.Operators(), h.agents.createKey).Creates(),
 		rest.NewRoute("revokeKey", "DELETE agents/{name}/keys/{id}", "Revoke a key", rest.Operators(), h.agents.revokeKey),
 
-		rest.NewRoute("listGuards", "GET guards", "List coding agents on machines whose own tools ask Holdpoint, those with an alert first", rest.Readers(), h.guards.listGuards),
+		rest.NewRoute("listGuards", "GET guards", "List coding agents on machines whose built-in tools ask Holdpoint, those with an alert first", rest.Readers(), h.guards.listGuards),
 		rest.NewRoute("forgetGuard", "DELETE guards/{id}", "Delete a guard that is no longer wanted; if it still reports, it is registered again", rest.Operators(), h.guards.forgetGuard),
 
 		rest.NewRoute("listAssignments", "GET assignments", "List which agent may use which skill", rest.Readers(), h.agents.listAssignments),

@@ -13,7 +13,7 @@ type SkillSettings struct {
 	TrustNewTools    bool                          `json:"trust_new_tools"`
 	ApprovalTimeout  agent.Duration                `json:"approval_timeout" doc:"5m"`
 	ApprovalValidity agent.Duration                `json:"approval_validity" doc:"How long an approved call may be sent after the decision. 0s: as long as approval_timeout."`
-	Host             *string                       `json:"host" doc:"Of transport gate: the program whose own tools the skill has: claude-code, codex, gemini, copilot, opencode or cursor; null: the tools that callers name."`
+	Host             *string                       `json:"host" doc:"Of transport gate: the program whose built-in tools the skill has: claude-code, codex, gemini, copilot, opencode or cursor; null: the tools that callers name."`
 	ReleaseTime      agent.Duration                `json:"release_time" doc:"Of transport gate: how long the caller may start a released call. 0s: 5m."`
 	CallTimeout      agent.Duration                `json:"call_timeout" doc:"1m"`
 	Resources        string                        `json:"resources" enum:"gated,pass" doc:"The resources that clients may read while the skill is not auto-approved: gated, those that a finished call of the conversation returned; pass, all."`

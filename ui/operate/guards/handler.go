@@ -1,4 +1,4 @@
-// Package guards owns the page about coding agents on machines whose own tools ask Holdpoint.
+// Package guards owns the page about coding agents on machines whose built-in tools ask Holdpoint.
 package guards
 
 import (

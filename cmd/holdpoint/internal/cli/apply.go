@@ -66,7 +66,7 @@ deleted. What was made in the dashboard, or has another label, is never deleted.
 			return e.awaitSkills(ctx, api, changes.Items)
 		}),
 	}
-	d.bind(cmd)
+	d.bindFlags(cmd)
 	cmd.Flags().BoolVar(&wait, "wait", false, "then connect to each skill of the files, and print its health; the exit code is 1 if one does not answer")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server find all changes and errors, without making the changes")
 	return cmd
@@ -125,7 +125,7 @@ Exit codes: 0 no difference, 2 differences, 1 error. Files and secrets are read 
 			return err
 		}),
 	}
-	d.bind(cmd)
+	d.bindFlags(cmd)
 	return cmd
 }
 
@@ -183,7 +183,7 @@ type declaration struct {
 	prune bool
 }
 
-func (d *declaration) bind(cmd *cobra.Command) {
+func (d *declaration) bindFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&d.files, "file", "f", nil, `a file or a folder, repeatable; "-" is the standard input`)
 	cmd.Flags().StringVar(&d.label, "label", "", "mark what the files declare with this name")
 	cmd.Flags().BoolVar(&d.prune, "prune", false, "delete what has the label and is in no file any more")

@@ -22,6 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
@@ -45,11 +46,11 @@ const (
 
 func newGuardCmd(e *Env) *cobra.Command {
 	var o guardOptions
-	cmd := newGroup("guard", "Guard the own tools of a coding agent on this machine",
+	cmd := newGroup("guard", "Guard the built-in tools of a coding agent on this machine",
 		newGuardInstallCmd(e), newGuardShowCmd(e), newGuardRemoveCmd(e), newGuardStatusCmd(e), newGuardTestCmd(e), newGuardRulesCmd(e),
 		newGuardImportCmd(e), newGuardWatchCmd(e), newGuardListCmd(e), newGuardForgetCmd(e))
 	cmd.Use = "guard HOST"
-	cmd.Long = `Guard the own tools of a coding agent: its shell, edits, reads and requests wait for Holdpoint.
+	cmd.Long = `Guard the built-in tools of a coding agent: its shell, edits, reads and requests wait for Holdpoint.
 HOST is claude-code, codex, gemini, copilot, opencode or cursor. "holdpoint guard HOST" is "holdpoint
 guard install HOST".
 
@@ -88,7 +89,7 @@ func bindInstall(cmd *cobra.Command, o *guardOptions) {
 	flags := cmd.Flags()
 	o.isGiven = flags.Changed
 	flags.StringVar(&o.agent, "agent", "", "name of the agent; without it, the one of the installed guard")
-	flags.StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default HOST)")
+	flags.StringVar(&o.skill, "skill", "", "name of the skill of the host's built-in tools (default HOST)")
 	flags.StringVar(&o.keyFile, "key-file", "", `file with a key of the agent, which is copied; "-" is the standard input (default a new key, with an operator's --token)`)
 	flags.StringVar(&o.program, "program", "", "path of the holdpoint that the host runs (default this one)")
 	flags.DurationVar(&o.wait, "wait", guard.DefaultWait, "how long the hook waits for a decision before it refuses the call; a repeat continues to wait")
@@ -275,7 +276,7 @@ func (e *Env) planGuard(found *guarded, o *guardOptions, earlier *guard.Guard) (
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return nil, misusef("--url %q: must be a URL such as https://holdpoint.example.com", g.URL)
 	}
-	if name := address.Hostname(); address.Scheme == "http" && name != "localhost" && name != "127.0.0.1" && name != "::1" {
+	if address.Scheme == "http" && !outbound.IsLoopbackHost(address.Hostname()) {
 		return nil, misusef("--url %q: must begin with https, unless the server is on this machine: else the network decides about calls", g.URL)
 	}
 	if g.CAFile != "" {
@@ -416,7 +417,7 @@ func (e *Env) setUpServer(ctx context.Context, g *guard.Guard, rules string, o *
 	return made.Key, nil
 }
 
-// checkGuardSkill refuses a skill that exists and is not about the host's own tools, and says if its calls need no approval.
+// checkGuardSkill refuses a skill that exists and is not about the host's built-in tools, and says if its calls need no approval.
 func (e *Env) checkGuardSkill(ctx context.Context, api *client.Client, g *guard.Guard) error {
 	reply, err := api.GetSkill(ctx, g.Skill)
 	skill, err := client.Value(reply, err)
@@ -781,7 +782,7 @@ projects pass and are recorded. The shell, edits, writes, the network and other 
 // bindRuleNames adds the flags that say whose calls rules are about.
 func bindRuleNames(cmd *cobra.Command, o *guardOptions) {
 	cmd.Flags().StringVar(&o.agent, "agent", "", "name of the agent whose calls the rules are about (default the one of the installed guard)")
-	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's own tools (default the one of the installed guard, or HOST)")
+	cmd.Flags().StringVar(&o.skill, "skill", "", "name of the skill of the host's built-in tools (default the one of the installed guard, or HOST)")
 }
 
 // findRuleNames fills the agent and the skill from the installed guard.

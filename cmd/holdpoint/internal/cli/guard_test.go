@@ -187,7 +187,7 @@ func TestGuardInstallKeepsPolicy(t *testing.T) {
 	wantContains(t, "stdout", run(t, env, "", remove...).wantCode(t, 0).stdout, "Nothing to change.")
 }
 
-// A skill that exists must be about the host's own tools. What lets calls pass without a person is said.
+// A skill that exists must be about the host's built-in tools. What lets calls pass without a person is said.
 func TestGuardInstallChecksTheSkill(t *testing.T) {
 	t.Parallel()
 	home, program := guardHome(t, canaryRefused)

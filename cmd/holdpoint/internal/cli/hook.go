@@ -46,8 +46,8 @@ func newHookCmd(e *Env) *cobra.Command {
 	var o hookOptions
 	cmd := &cobra.Command{
 		Use:   "hook HOST",
-		Short: "Gate the own tools of a coding agent, as its hook",
-		Long: `Gate the own tools of a coding agent. HOST is claude-code, codex, copilot, cursor, gemini or opencode.
+		Short: "Gate the built-in tools of a coding agent, as its hook",
+		Long: `Gate the built-in tools of a coding agent. HOST is claude-code, codex, copilot, cursor, gemini or opencode.
 The agent starts this command as its hook before a tool runs, and writes to its standard input which
 tool that is. The command asks the server, waits for the decision, and answers in the agent's format.
 
@@ -68,7 +68,7 @@ Proxies and certificates come from flags only. See docs/coding-agents.md for how
 	flags := cmd.Flags()
 	flags.StringVar(&o.agent, "agent", "", "name of the agent (HOLDPOINT_AGENT)")
 	flags.StringVar(&o.keyFile, "key-file", "", "file with the agent's key (HOLDPOINT_KEY_FILE; default --token)")
-	flags.StringVar(&o.skill, "skill", "", "name of the skill of the agent's own tools (HOLDPOINT_SKILL; default HOST)")
+	flags.StringVar(&o.skill, "skill", "", "name of the skill of the agent's built-in tools (HOLDPOINT_SKILL; default HOST)")
 	flags.DurationVar(&o.wait, "wait", 0, "how long to wait before the call is refused; keep it well below the timeout of the hook (default by HOST, below its default timeout)")
 	flags.StringVar(&o.proxy, "proxy", "", "URL of a proxy to the server (default none)")
 	flags.StringVar(&o.caFile, "ca-file", "", "file with the certificates that the server's one is verified with (default those of the system)")

@@ -130,7 +130,7 @@ all their other tokens and sessions end.`,
 			return write(e.Stdout, made.URL+"\n")
 		})
 	})
-	limit.bind(cmd)
+	limit.bindFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&body.Name, "name", "", "name of the person")
 	flags.StringVar(&email, "email", "", "e-mail address that the identity provider has to verify")

@@ -153,7 +153,7 @@ for personal tokens, which have roles of their own.`,
 	flags.StringSliceVar(&roles, "role", nil, `reviewer or operator; may be given twice; "" is none`)
 	flags.StringSliceVar(&agents, "agents", nil, `agents that they may act as, besides those of their roles; "*" is every one, "" none`)
 	flags.StringArrayVar(&teams, "team", nil, `a team; may be given twice; "" is none`)
-	limit.bind(cmd)
+	limit.bindFlags(cmd)
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		if !flags.Changed("role") && !flags.Changed("team") && !flags.Changed("agents") && !limit.isGiven(cmd) {
 			return misusef("give --role, --team, --agents, or what the person may review")
@@ -181,7 +181,7 @@ for personal tokens, which have roles of their own.`,
 // reviewLimit has the flags that say which calls a reviewer may decide.
 type reviewLimit struct{ teams, skills, agents []string }
 
-func (l *reviewLimit) bind(cmd *cobra.Command) {
+func (l *reviewLimit) bindFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&l.teams, "review-team", nil, `as a reviewer, decides only calls of this team; may be given twice; "" is every call`)
 	flags.StringSliceVar(&l.skills, "review-skill", nil, `likewise, of this skill; * stands for any characters`)

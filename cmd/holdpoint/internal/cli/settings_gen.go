@@ -8,7 +8,7 @@ func addSkillSettings(f *fieldFlags) {
 	f.addBool("trust-new-tools", "trust_new_tools", "accept tools that it begins to offer later")
 	f.addText("approval-timeout", "approval_timeout", "time to decide about a call: 5m")
 	f.addText("approval-validity", "approval_validity", "how long an approved call may be sent after the decision: 10m; 0s is the approval timeout")
-	f.addText("host", "host", "of transport gate: the program whose own tools it has, such as claude-code")
+	f.addText("host", "host", "of transport gate: the program whose built-in tools it has, such as claude-code")
 	f.addText("release-time", "release_time", "of transport gate: how long the caller may start a released call: 5m; 0s is 5m")
 	f.addText("call-timeout", "call_timeout", "time for its server to answer a call: 60s")
 	f.addText("resources", "resources", "which resources clients may read while it is not auto-approved: gated (those that a finished call returned) or pass")
