@@ -92,7 +92,7 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/grants/{id}", "Get a grant"},
 		{"POST", "/api/v1/grants/{id}/confirm", "Confirm a grant that needs a second person"},
 		{"POST", "/api/v1/grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied"},
-		{"GET", "/api/v1/guards", "List coding agents on machines whose own tools ask Holdpoint, those with an alert first"},
+		{"GET", "/api/v1/guards", "List coding agents on machines whose built-in tools ask Holdpoint, those with an alert first"},
 		{"DELETE", "/api/v1/guards/{id}", "Delete a guard that is no longer wanted; if it still reports, it is registered again"},
 		{"GET", "/api/v1/insights", "Get figures of calls and approvals in a time range"},
 		{"GET", "/api/v1/insights/tools", "Get figures of calls by tool: outcomes, HTTP statuses, step times, sizes, errors"},
