@@ -395,7 +395,8 @@ func backupCommands(t *testing.T, containing string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rest := range strings.Split(string(page), "```sh\n")[1:] {
+	for _, rest := range strings.Split(string(page), "```sh")[1:] {
+		_, rest, _ = strings.Cut(rest, "\n") // the fence may say why the commands are not run with those of other pages
 		block, _, ended := strings.Cut(rest, "```\n")
 		if ended && strings.Contains(block, containing) {
 			return strings.ReplaceAll(block, "\n   ", "\n") // in a list

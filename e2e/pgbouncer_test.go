@@ -90,6 +90,8 @@ func TestThroughPgBouncer(t *testing.T) {
 
 	// One process holds the response, and the other one gets the same call and the decision.
 	holding, attached := newStubborn(agent, servers[0]), newStubborn(agent, servers[1])
+	holding.meta = `{"dev.holdpoint/idempotency_key":"1"}` // the second call may come after the end of the first
+	attached.meta = holding.meta
 	first := holding.beginCall(t.Context(), "counting__record", `{"n":1}`)
 	shown := parkedCalls(t, servers[1], 1)[0]
 	second := attached.beginCall(t.Context(), "counting__record", `{"n":1}`)
@@ -103,6 +105,7 @@ func TestThroughPgBouncer(t *testing.T) {
 		}
 	}
 
+	holding.meta = ""
 	expiring := holding.beginCall(t.Context(), "counting__record", `{"n":2}`)
 	shown = parkedCalls(t, servers[1], 1)[0]
 	w.moveClock("1000 hours")

@@ -61,7 +61,7 @@ func Examine(ctx context.Context, cfg Config, skill string, step func(Step)) err
 // ExamineReviewers returns each agent's gated skills whose calls nobody who is a reviewer now can approve. A call on behalf of a person may still lack a
 // reviewer, because people do not decide their own calls.
 func ExamineReviewers(ctx context.Context, cfg Config) ([]agent.GatedSkill, error) {
-	gated, err := agent.GatedSkills(ctx, cfg.DB.Pool())
+	gated, err := agent.ListGatedSkills(ctx, cfg.DB.Pool())
 	if err != nil || len(gated) == 0 {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (h *house) guard() {
 	}
 	check(h.t, h.guards.Report(h.t.Context(), h.agents["site-ops"].ID, uuid.New(), report))
 	report.Host, report.Files, report.Scope = "gemini", []string{"/home/theo/.gemini/settings.json"}, "user"
-	report.Problems = []string{"BROKEN: /home/theo/.gemini/settings.json: " + h.say("problem", "the hook is gone")}
+	report.Problems = []string{"/home/theo/.gemini/settings.json: " + h.say("problem", "the hook is gone")}
 	broken := uuid.New()
 	check(h.t, h.guards.Report(h.t.Context(), h.agents["support"].ID, broken, report))
 	check(h.t, h.guards.NoteBypass(h.t.Context(), h.agents["support"].ID, broken, h.say("tool", "run_shell_command")))

@@ -199,7 +199,7 @@ func TestOutcomesAreAnnounced(t *testing.T) {
 	p.Wait("empty")
 	p.WaitFor("live updates", `document.documentElement.hasAttribute("data-live")`)
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"third"}`)
-	p.WaitAnnounced("1 call waits")
+	p.WaitAnnounced("1 decision is pending")
 
 	p.Go(w.server.URL + "/settings")
 	p.Click("save-theme")

@@ -42,7 +42,7 @@ func clientSetups() map[string]clientSetup {
 func TestClients(t *testing.T) {
 	t.Parallel()
 	s, kept := startServer(t), newNotes(t)
-	cli := holdpoint.CLI{Program: holdpoint.Program{Path: program}, URL: s.URL, Token: bootstrapToken}
+	cli := holdpoint.CLI{Program: built, URL: s.URL, Token: bootstrapToken}
 	manifest := filepath.Join(t.TempDir(), "holdpoint.yaml")
 	text := fmt.Sprintf("skills:\n  - {name: notes, transport: http, url: %s, approval_timeout: 30m}\nagents:\n  - {name: billing, wait_budget: 20s, skills: [notes]}\n", kept.URL)
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {

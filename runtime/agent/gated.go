@@ -17,8 +17,8 @@ type GatedSkill struct {
 	Team, EscalateTo string // of the skill, else of the agent
 }
 
-// GatedSkills lists the gated skills of all agents by name.
-func GatedSkills(ctx context.Context, db postgres.Querier) ([]GatedSkill, error) {
+// ListGatedSkills lists the gated skills of all agents by name.
+func ListGatedSkills(ctx context.Context, db postgres.Querier) ([]GatedSkill, error) {
 	found, err := postgres.Collect(ctx, db, pgx.RowToStructByPos[GatedSkill], `SELECT a.id, s.id, a.name, s.name, coalesce(s.team, a.team, ''), coalesce(s.escalate_to, a.escalate_to, '')
 		FROM assignments JOIN agents a ON a.id = agent_id JOIN skills s ON s.id = skill_id
 		WHERE a.deleted_at IS NULL AND s.deleted_at IS NULL AND NOT s.auto_approve ORDER BY a.name, s.name`)

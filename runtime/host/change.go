@@ -22,7 +22,7 @@ type replacement struct {
 }
 
 // PreviewChange returns what a call would do to a file. Content is the file before; nil: it is not known. Of a patch of several files, it returns
-// the texts that the patch replaces. Not ok: the call is none of a host's own tools that edit or write files, or its arguments have another form.
+// the texts that the patch replaces. Not ok: the call is none of a host's built-in tools that edit or write files, or its arguments have another form.
 func PreviewChange(name, tool string, arguments json.RawMessage, content *string) (c Change, ok bool) {
 	hook := FindHook(name)
 	if hook == nil {

@@ -23,7 +23,7 @@ type patchHunk struct {
 	old, new []string
 }
 
-// readPatch reads a patch. Not ok: it is not certain which files a host would change. So lines that a host might take for a header, and forms
+// readPatch reads a patch. Not ok: hosts could read it in different ways. So lines that a host might take for a header, and forms
 // that only some versions take, are refused.
 func readPatch(text string) (files []patchedFile, ok bool) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -52,7 +52,7 @@ func looksLikeHeader(line string) bool {
 	return strings.HasPrefix(strings.TrimLeftFunc(line, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' }), "***")
 }
 
-// addHeader adds what a header begins.
+// addHeader starts the file that a header names, or adds what the header says of the last one.
 func addHeader(files []patchedFile, line string) ([]patchedFile, bool) {
 	if line == "*** End of File" {
 		return files, len(files) > 0 && files[len(files)-1].action == "Update"

@@ -161,7 +161,7 @@ func cursorTools() []nativeTool {
 	}
 }
 
-// Tools returns the definitions of a host's own tools. A name that is not one of [tool.Hosts] has none.
+// Tools returns the definitions of a host's built-in tools. A name that is not one of [tool.Hosts] has none.
 func Tools(name string) []tool.Definition { return definitions()[name] }
 
 var definitions = sync.OnceValue(func() map[string][]tool.Definition { //nolint:gochecknoglobals // a constant

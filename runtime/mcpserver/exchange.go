@@ -178,7 +178,7 @@ func (x *exchange) serveModern() bool {
 	switch x.msg.Method {
 	case "server/discover":
 		request := &sessionRequest{x}
-		request.discover(request.capabilities(), modelIntroduction(nil))
+		request.writeDiscovery(request.capabilities(), modelIntroduction(nil))
 	case "subscriptions/listen":
 		(&subscriptionStream{x}).serveListen()
 	case "tasks/get":

@@ -129,7 +129,7 @@ func (x *hookExchange) awaitDecision(event *host.Event) (host.Verdict, error) {
 		return host.Verdict{}, err
 	case passage.Allowed:
 		if err := x.Calls.NameHostCall(ctx, x.viewer(), passage.ID, nameHostCall(event)); err != nil { // the outcome will be unknown
-			x.Logger.Warn("expect the outcome of a hook", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
+			x.Logger.Warn("record the host's name of a call", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
 		}
 		return host.Verdict{Allow: true, Reason: passage.Message}, nil
 	case passage.Pending:

@@ -40,9 +40,9 @@ func (x *exchange) serveHookTools() {
 	case x.msg.Method == "tools/call":
 		x.callHookTool()
 	case x.msg.Method == "server/discover" && x.modern:
-		session.discover(can, "")
+		session.writeDiscovery(can, "")
 	case x.msg.Method == "initialize" && !x.modern:
-		session.welcome(session.chooseVersion(), can, "")
+		session.writeWelcome(session.chooseVersion(), can, "")
 	case x.msg.Method == "ping" && !x.modern:
 		x.reply([]byte("{}"))
 	default:

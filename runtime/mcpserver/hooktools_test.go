@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,9 +48,9 @@ func TestHookTools(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
-				heard := 0
+				var heard atomic.Int32
 				session := b.connectTo(t.Context(), hookTools, version, &mcp.ClientOptions{
-					ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { heard++ },
+					ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { heard.Add(1) },
 				})
 				list, err := session.ListTools(t.Context(), nil)
 				if err != nil || len(list.Tools) != 2 {
@@ -62,8 +63,8 @@ func TestHookTools(t *testing.T) {
 				if said := decodeJSON(t, ask(t, session, "hook", toolMessage("PreToolUse"))); memberAt(said, "hookSpecificOutput", "permissionDecision") != "allow" {
 					t.Error(said)
 				}
-				if heard < 3 {
-					t.Errorf("%d signs of life in a minute", heard)
+				if heard.Load() < 3 {
+					t.Errorf("%d signs of life in a minute", heard.Load())
 				}
 				b.calls.waitEnds = nil
 				if said := ask(t, session, "permission", permission); said != `{"behavior":"allow","updatedInput":{"command":"ls","n":1.0}}` {

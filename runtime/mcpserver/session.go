@@ -30,7 +30,7 @@ func (x *sessionRequest) initialize() {
 	// The client has no list yet: its first list is not a change.
 	x.watch.noteListed(started.ID, started.Catalog.Digest())
 	x.w.Header().Set(wire.HeaderSession, started.ID.String())
-	x.welcome(version, x.capabilities(), modelIntroduction(started.Problems))
+	x.writeWelcome(version, x.capabilities(), modelIntroduction(started.Problems))
 }
 
 // chooseVersion returns the revision of a session of the legacy era.
@@ -41,8 +41,8 @@ func (x *sessionRequest) chooseVersion() string {
 	return latestLegacy
 }
 
-// welcome answers initialize.
-func (x *sessionRequest) welcome(version string, can *mcp.ServerCapabilities, instructions string) {
+// writeWelcome answers initialize.
+func (x *sessionRequest) writeWelcome(version string, can *mcp.ServerCapabilities, instructions string) {
 	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    can,
@@ -51,8 +51,8 @@ func (x *sessionRequest) welcome(version string, can *mcp.ServerCapabilities, in
 	}))
 }
 
-// discover describes the server to a client of the modern era.
-func (x *sessionRequest) discover(can *mcp.ServerCapabilities, instructions string) {
+// writeDiscovery describes the server to a client of the modern era.
+func (x *sessionRequest) writeDiscovery(can *mcp.ServerCapabilities, instructions string) {
 	found := &mcp.DiscoverResult{
 		Meta:              mcp.Meta{mcp.MetaKeyServerInfo: json.RawMessage(x.info)},
 		Cacheable:         mcp.Cacheable{TTLMs: int(discoverTTL.Milliseconds()), CacheScope: "private"},

@@ -94,14 +94,14 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// letsPeopleIn reports whether people come by a credential of the settings, and not only by an invitation.
-func (s *skillCheck) letsPeopleIn(e *Env) bool {
+// hasSignInSetting reports whether the settings let people sign in without an invitation.
+func (s *skillCheck) hasSignInSetting(e *Env) bool {
 	return s.bootstrap.File != "" || s.bootstrap.token != "" || e.Getenv("HOLDPOINT_BOOTSTRAP_TOKEN") != "" || s.providers.File != ""
 }
 
 // checkReviewers names the agents whose calls nobody can approve. People who come by a credential of the settings may be reviewers.
 func (e *Env) checkReviewers(ctx context.Context, db *postgres.DB, box *secret.Box, s *skillCheck) []finding {
-	if s.letsPeopleIn(e) {
+	if s.hasSignInSetting(e) {
 		return nil
 	}
 	const check, advice = "reviewers", "invite a reviewer: holdpoint invitation create --name NAME --role reviewer"
@@ -185,7 +185,7 @@ func (e *Env) checkPeople(ctx context.Context, db *postgres.DB, s *skillCheck) [
 	switch {
 	case err != nil:
 		return []finding{{fail, "people", err.Error(), "look at the database's log"}}
-	case !arrived && !s.letsPeopleIn(e):
+	case !arrived && !s.hasSignInSetting(e):
 		return []finding{{warn, "people", "nobody can sign in yet", fmt.Sprintf("run %q with these settings", "holdpoint invite --first")}}
 	}
 	return nil

@@ -162,7 +162,7 @@ can tell. It reads files only; the canary of status asks the server about a call
 	return cmd
 }
 
-// guardReading is how the files of one guard were when they were read.
+// guardReading is the state of a guard's files at one reading.
 type guardReading struct {
 	installed installedGuard
 	problems  []string
@@ -199,7 +199,7 @@ func (e *Env) watchGuards(ctx context.Context, o *guardOptions) error {
 		if err != nil {
 			return err
 		}
-		changed := known.update(found)
+		changed := known.storeReadings(found)
 		e.reportWatched(ctx, known, changed, max(o.interval, watchBeat))
 		for _, file := range changed {
 			problems, state := known[file].problems, "holds\n"
@@ -241,7 +241,7 @@ func (e *Env) readGuards(known knownGuards, o *guardOptions) (map[string]guardRe
 // two of them is no finding.
 func (known knownGuards) readSettled(read func() (map[string]guardReading, error), wait func() error) (map[string]guardReading, error) {
 	found, err := read()
-	if err != nil || !known.breaks(found) {
+	if err != nil || !known.hasNewBreak(found) {
 		return found, err
 	}
 	if err := wait(); err != nil {
@@ -250,8 +250,8 @@ func (known knownGuards) readSettled(read func() (map[string]guardReading, error
 	return read()
 }
 
-// breaks reports whether a guard does not hold that held, or that is new.
-func (known knownGuards) breaks(found map[string]guardReading) bool {
+// hasNewBreak reports whether a guard does not hold that held before or was unknown.
+func (known knownGuards) hasNewBreak(found map[string]guardReading) bool {
 	for file, r := range found {
 		if w := known[file]; len(r.problems) > 0 && (w == nil || len(w.problems) == 0) {
 			return true
@@ -260,8 +260,8 @@ func (known knownGuards) breaks(found map[string]guardReading) bool {
 	return false
 }
 
-// update stores what was read, and returns the files of the guards that changed.
-func (known knownGuards) update(found map[string]guardReading) (changed []string) {
+// storeReadings stores what was read, and returns the files of the guards that changed.
+func (known knownGuards) storeReadings(found map[string]guardReading) (changed []string) {
 	for _, file := range slices.Sorted(maps.Keys(found)) {
 		r, w := found[file], known[file]
 		if w == nil {
@@ -319,7 +319,7 @@ func (g *installedGuard) listBroken() []string {
 	var lines []string
 	for _, finding := range g.Check(g.machine) {
 		if finding.Broken {
-			lines = append(lines, finding.String())
+			lines = append(lines, finding.Line())
 		}
 	}
 	return lines
@@ -329,7 +329,7 @@ func newGuardListCmd(e *Env) *cobra.Command {
 	var agent string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the guards that the server knows, those with an alert first",
-		Long: `List the coding agents on all machines whose own tools ask this server: whether each guard holds, and when
+		Long: `List the coding agents on all machines whose built-in tools ask this server: whether each guard holds, and when
 it was last seen. It needs the token of an operator or a reviewer.`,
 		Example: "  holdpoint guard list\n  holdpoint guard list --agent laptop --json",
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {

@@ -33,7 +33,7 @@ func TestWatcherReadsTwice(t *testing.T) {
 		if err != nil || count != len(step.readings) || waits != count-1 {
 			t.Fatalf("%s: %d readings, %d pauses, %v", step.name, count, waits, err)
 		}
-		if changed := known.update(found); !slices.Equal(changed, step.changed) || len(known[file].problems) != step.problems {
+		if changed := known.storeReadings(found); !slices.Equal(changed, step.changed) || len(known[file].problems) != step.problems {
 			t.Errorf("%s: changed %q, problems %q", step.name, changed, known[file].problems)
 		}
 	}

@@ -51,7 +51,7 @@ func resolvePaths(folder string, named []string) []string {
 }
 
 // errPathUnknown means that a tool may read a path in another way.
-var errPathUnknown = errors.New("the path must be absolute, or relative to an absolute folder, and not begin with ~")
+var errPathUnknown = errors.New("the path must be absolute, or relative to an absolute folder, not begin with ~, and have .. only at its beginning")
 
 // resolvePath follows the links of a path. The end of the path need not exist.
 func resolvePath(folder, name string) (string, error) {
@@ -62,7 +62,31 @@ func resolvePath(folder, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, "~") || strings.ContainsRune(name, 0) || !filepath.IsAbs(path) {
 		return "", errPathUnknown
 	}
+	if !climbsPlainly(folder, name) {
+		return "", errPathUnknown
+	}
 	return followLinks(path)
+}
+
+// climbsPlainly reports whether all tools agree what the .. of a name mean. After a link, some tools remove the link from the text, and others
+// follow it.
+func climbsPlainly(folder, name string) bool {
+	isNamed, climbs := false, false
+	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
+		switch {
+		case part == ".." && isNamed:
+			return false
+		case part == "..":
+			climbs = true
+		case part != "" && part != ".":
+			isNamed = true
+		}
+	}
+	if !climbs || filepath.IsAbs(name) {
+		return true
+	}
+	resolved, err := followLinks(folder)
+	return err == nil && resolved == filepath.Clean(folder)
 }
 
 func followLinks(path string) (string, error) {

@@ -30,7 +30,10 @@ func TestHookFollowsLinks(t *testing.T) {
 	}{
 		{"a", project + "/a"},
 		{".", project},
-		{"./x/../a", project + "/a"},
+		{"./../project/a", project + "/a"},
+		{"./x/../a", ""},
+		{"out/../project/a", ""},
+		{project + "/out/../a", ""},
 		{"new/file", project + "/new/file"},
 		{"out", outside},
 		{"out/new", outside + "/new"},
@@ -48,6 +51,9 @@ func TestHookFollowsLinks(t *testing.T) {
 		if got := resolvePaths(project, []string{c.named}); !slices.Equal(got, want) {
 			t.Errorf("%q leads to %q, want %q", c.named, got, want)
 		}
+	}
+	if got := resolvePaths(filepath.Join(project, "out"), []string{"../project/a"}); got != nil {
+		t.Errorf("from a folder that is a link, .. leads to %q", got)
 	}
 	if got := resolvePaths("", []string{"a"}); got != nil {
 		t.Errorf("without a folder, a leads to %q", got)

@@ -496,7 +496,7 @@ func isRootAlone(info fs.FileInfo) bool {
 // The mark in the guard's file of policies for Gemini.
 const policyMark = "# Holdpoint guard"
 
-// editPolicy writes or removes the policies that take Gemini's own tools away.
+// editPolicy writes or removes the policies that take Gemini's built-in tools away.
 func (g *Guard) editPolicy(m *Machine) (*Edit, error) {
 	path := m.policyFile()
 	old, err := readFile(path)

@@ -82,7 +82,7 @@ type Guard struct {
 	// Proxy and CAFile are how the hook reaches the server. It reads no variables for them.
 	Proxy  string `json:"proxy,omitempty"`
 	CAFile string `json:"ca_file,omitempty"`
-	// Policy says that a file of policies also takes Gemini's own tools away.
+	// Policy says that a file of policies also takes Gemini's built-in tools away.
 	Policy bool `json:"policy,omitempty"`
 	// Local says that the server runs on this machine, for one developer.
 	Local bool `json:"local,omitempty"`

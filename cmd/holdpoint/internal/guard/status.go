@@ -23,14 +23,18 @@ type Finding struct {
 }
 
 func (f Finding) String() string {
-	mark := "note"
 	if f.Broken {
-		mark = "BROKEN"
+		return "BROKEN: " + f.Line()
 	}
+	return "note: " + f.Line()
+}
+
+// Line returns the finding with its file, and without its weight.
+func (f Finding) Line() string {
 	if f.File != "" {
-		return mark + ": " + f.File + ": " + f.Text
+		return f.File + ": " + f.Text
 	}
-	return mark + ": " + f.Text
+	return f.Text
 }
 
 // IsBroken reports whether any finding is that the guard does not hold.
