@@ -1,0 +1,2 @@
+apply_world
+holdpoint agent delete billing
