@@ -123,7 +123,7 @@ func TestEditsOnTheDesk(t *testing.T) {
 		t.Errorf("the difference of a patch is %q", got)
 	}
 	page = open("apply_patch", `{"command":"*** Begin Patch\n*** Update File: a.go\n-two\n+2\n*** Delete File: b.go\n*** End Patch"}`, call.GateBinding{Directory: "/src"})
-	if got := page.find("native").Text(); !strings.Contains(got, "- two") || !strings.Contains(got, "b.go") || !strings.Contains(got, "Only the replaced texts are compared.") {
+	if got := page.find("native").Text(); !strings.Contains(got, "- two") || !strings.Contains(got, "+ *** Delete File: b.go") || !strings.Contains(got, "Only the replaced texts are compared.") {
 		t.Errorf("a patch of two files is %q", got)
 	}
 	skill = "laptop"

@@ -170,7 +170,13 @@ func TestPreviewPatch(t *testing.T) {
 		{"*** Delete File: f", before, host.Change{Before: before, Whole: true}, false},
 		{"*** Delete File: f", "-", host.Change{}, true},
 		{"*** Update File: f\n@@\n a\n-b\n+B", "-", host.Change{Before: "a\nb\n", After: "a\nB\n"}, false},
-		{"*** Update File: f\n-a\n+A\n*** Add File: g\n+x", "-", host.Change{Before: "f\na\ng\n", After: "f\nA\ng\nx\n"}, false},
+		{"*** Update File: f\n-a\n+A\n*** Add File: g\n+x", "-", host.Change{Before: "a\n", After: "*** Update File: f\nA\n*** Add File: g\nx\n"}, false},
+		{"*** Update File: f\n-a\n+A\n*** Delete File: g", "-", host.Change{Before: "a\n", After: "*** Update File: f\nA\n*** Delete File: g\n"}, false},
+		{"*** Update File: f\n*** Move to: g\n@@\n-a\n+A", before, host.Change{Before: "a\n", After: "*** Update File: f\n*** Move to: g\nA\n"}, false},
+		{"*** Update File: f\n@@\n-b\n+B\n*** End of File", before, host.Change{Before: "b\n", After: "B\n"}, false},
+		{"*** Update File: f\n@@ z\n-b\n+B", before, host.Change{Before: "b\n", After: "B\n"}, false},
+		{"*** Update File: f\n@@\n+z\n@@\n-c\n+C", before, host.Change{Before: "c\n", After: "z\nC\n"}, false},
+		{"*** Update File: f" + strings.Repeat("\n@@\n-z", 3000), before, host.Change{Before: strings.Repeat("z\n", 3000)}, false},
 		{"*** Update File: f\nx", before, host.Change{}, true},
 	} {
 		content := &c.content

@@ -14,7 +14,17 @@ type patchedFile struct {
 	action  string // "Add", "Update" or "Delete"
 	path    string
 	movedTo string // "": it keeps its path
+	atEnd   bool   // a hunk is for the end of the file
 	hunks   []patchHunk
+}
+
+// headers returns the lines that say what happens to the file.
+func (f *patchedFile) headers() []string {
+	lines := []string{"*** " + f.action + " File: " + f.path}
+	if f.movedTo != "" {
+		lines = append(lines, "*** Move to: "+f.movedTo)
+	}
+	return lines
 }
 
 // patchHunk is a place that a patch changes.
@@ -55,7 +65,11 @@ func looksLikeHeader(line string) bool {
 // addHeader starts the file that a header names, or adds what the header says of the last one.
 func addHeader(files []patchedFile, line string) ([]patchedFile, bool) {
 	if line == "*** End of File" {
-		return files, len(files) > 0 && files[len(files)-1].action == "Update"
+		if len(files) == 0 || files[len(files)-1].action != "Update" {
+			return nil, false
+		}
+		files[len(files)-1].atEnd = true
+		return files, true
 	}
 	head, path, _ := strings.Cut(line, ": ")
 	if path == "" || path != strings.TrimSpace(path) || strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || r == '\ufeff' }) {
@@ -139,33 +153,39 @@ func folderOf(path string) string {
 	}
 }
 
-// previewPatch returns what a patch would do to its only file, or the texts that it replaces in several.
+// maxMatched bounds the lines that are compared to find the places of a patch.
+const maxMatched = 5_000_000
+
+// previewPatch returns what a patch would do to its only file. If there are several, or hosts could find other places, it returns the texts that
+// the patch replaces.
 func previewPatch(patch string, content *string) (c Change, ok bool) {
 	files, ok := readPatch(patch)
 	if !ok {
 		return c, false
 	}
-	if len(files) > 1 || content == nil {
-		c = comparePatched(files)
-		return c, c.Before != c.After
+	if f := &files[0]; len(files) == 1 && content != nil && f.movedTo == "" && !f.atEnd {
+		c = Change{Before: *content, Whole: true}
+		found := true
+		switch f.action {
+		case "Add":
+			c.After = joinLines(f.addedLines())
+		case "Update":
+			c.After, found = f.applyHunks(*content, &c)
+		}
+		if found {
+			return c, len(c.After) <= maxChanged
+		}
 	}
-	f := &files[0]
-	c = Change{Before: *content, Whole: true}
-	switch f.action {
-	case "Add":
-		c.After = joinLines(f.addedLines())
-	case "Update":
-		c.After = f.applyHunks(*content, &c)
-	}
-	return c, len(c.After) <= maxChanged
+	c = comparePatched(files)
+	return c, c.Before != c.After
 }
 
 // comparePatched compares the texts of a patch that has no content to be compared with.
 func comparePatched(files []patchedFile) (c Change) {
 	var before, after []string
 	for _, f := range files {
-		if len(files) > 1 {
-			before, after = append(before, f.path), append(after, f.path)
+		if len(files) > 1 || f.movedTo != "" {
+			after = append(after, f.headers()...)
 		}
 		for _, hunk := range f.hunks {
 			before, after = append(before, hunk.old...), append(after, hunk.new...)
@@ -189,16 +209,27 @@ func joinLines(lines []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// applyHunks returns the file after all hunks that are found in it, in order.
-func (f *patchedFile) applyHunks(content string, c *Change) string {
-	lines, from := splitLines(content), 0
+// applyHunks returns the file after all hunks that are found in it, in order. Not ok: hosts could find other places, or it takes too long.
+func (f *patchedFile) applyHunks(content string, c *Change) (after string, ok bool) {
+	lines, from, size := splitLines(content), 0, 0
 	for _, hunk := range f.hunks {
+		size += len(hunk.context) + len(hunk.old) + len(hunk.new)
+	}
+	if size*(len(lines)+size) > maxMatched {
+		return "", false
+	}
+	for i, hunk := range f.hunks {
 		for _, context := range hunk.context {
-			if at := findLines(lines, []string{context}, from); at >= 0 {
-				from = at + 1
+			at := findLines(lines, []string{context}, from)
+			if at < 0 {
+				return "", false
 			}
+			from = at + 1
 		}
 		at := len(lines) // lines that are only added go to the end
+		if len(hunk.old) == 0 && i < len(f.hunks)-1 {
+			return "", false
+		}
 		if len(hunk.old) > 0 {
 			if at = findLines(lines, hunk.old, from); at < 0 {
 				c.Absent++
@@ -211,7 +242,7 @@ func (f *patchedFile) applyHunks(content string, c *Change) string {
 		lines = slices.Replace(lines, at, at+len(hunk.old), hunk.new...)
 		from = at + len(hunk.new)
 	}
-	return joinLines(lines)
+	return joinLines(lines), true
 }
 
 func splitLines(text string) []string {
@@ -225,6 +256,9 @@ func splitLines(text string) []string {
 func findLines(lines, wanted []string, from int) int {
 	for _, same := range []func(a, b string) bool{
 		func(a, b string) bool { return a == b },
+		func(a, b string) bool {
+			return strings.TrimRightFunc(a, unicode.IsSpace) == strings.TrimRightFunc(b, unicode.IsSpace)
+		},
 		func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) },
 	} {
 		for i := from; i+len(wanted) <= len(lines); i++ {
