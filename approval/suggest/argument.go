@@ -90,27 +90,18 @@ func (a *argument) rank() int {
 	return 2
 }
 
-// readArgument returns which values of the i-th argument of calls a grant may allow: values that were approved lately too, or a pattern. If the calls are too
-// few for a pattern, it is that of all calls for the same person. nil: no set of values can be read. trim leaves out the least and the greatest number.
-func (s *search) readArgument(calls []*decided, i int, trim bool) *argument {
+// readArgument returns which values of the i-th argument of calls a grant may allow: values that were approved since a time too, or a pattern. nil: no
+// set of values can be read from the calls. trim leaves out the least and the greatest number.
+func readArgument(calls []*decided, i int, recent time.Time, trim bool) *argument {
 	values := make([]leaf, len(calls))
 	for n, d := range calls {
 		values[n] = d.leaves[i]
 	}
 	t := countValues(calls, values)
 	if !t.isList() {
-		if a := readPattern(calls, values, s.recent, trim); a != nil {
-			return a
-		}
-		wide := s.readWidePattern(calls[0], values[0])
-		if wide == nil {
-			return nil
-		}
-		a := *wide
-		a.distinct = len(t.order)
-		return &a
+		return readPattern(calls, values, recent, trim)
 	}
-	allowed := slices.DeleteFunc(t.order, func(text string) bool { return !t.seen[text].isFrequent() || t.seen[text].last.Before(s.recent) })
+	allowed := slices.DeleteFunc(t.order, func(text string) bool { return !t.seen[text].isFrequent() || t.seen[text].last.Before(recent) })
 	if len(allowed) > 1 { // people write them one a line
 		allowed = slices.DeleteFunc(allowed, func(text string) bool { return !t.seen[text].isLine })
 	}
@@ -118,30 +109,6 @@ func (s *search) readArgument(calls []*decided, i int, trim bool) *argument {
 		return nil
 	}
 	return listValues(values, allowed)
-}
-
-// readWidePattern returns the pattern of an argument in all calls of a tool for the same person, or nil. Members and types of other arguments may differ.
-func (s *search) readWidePattern(d *decided, like leaf) *argument {
-	key := wideKey{d.PrincipalID, like.Argument, jsontext.Value(like.raw).Kind()}
-	if a, known := s.wide[key]; known {
-		return a
-	}
-	var of []*decided
-	var values []leaf
-	for _, other := range s.approved {
-		if other.PrincipalID != d.PrincipalID || other.Pin != d.Pin {
-			continue
-		}
-		for _, l := range other.leaves {
-			if l.Argument == key.pointer && jsontext.Value(l.raw).Kind() == key.kind {
-				of, values = append(of, other), append(values, l)
-			}
-		}
-	}
-	if !countValues(of, values).isList() {
-		s.wide[key] = readPattern(of, values, s.recent, true)
-	}
-	return s.wide[key]
 }
 
 // describe returns what is known of the values of an argument, to find what a refused call has that no approved one has.

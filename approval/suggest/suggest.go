@@ -181,7 +181,7 @@ func (g *group) suggest() []Suggestion {
 	}
 	newest := g.approved[len(g.approved)-1].DecidedAt
 	oldest := g.approved[0].DecidedAt
-	s := &search{group: g, recent: newest.Add(-newest.Sub(oldest) / 3), wide: map[wideKey]*argument{}}
+	s := &search{group: g, recent: newest.Add(-newest.Sub(oldest) / 3)}
 	for _, key := range keys {
 		s.split(cells[key], 0)
 	}
@@ -200,15 +200,7 @@ type search struct {
 	*group
 
 	recent time.Time // values must have been approved since
-	wide   map[wideKey]*argument
 	found  []Suggestion
-}
-
-// wideKey is what the calls of a wide pattern have in common.
-type wideKey struct {
-	principal uuid.UUID
-	pointer   string
-	kind      jsontext.Kind
 }
 
 // split suggests a grant for calls with the same members, or splits them by an argument into narrower ones.
@@ -221,7 +213,7 @@ func (s *search) split(calls []*decided, depth int) {
 		args = args[:0]
 		kept := calls
 		for i := range calls[0].leaves {
-			a := s.readArgument(calls, i, trim)
+			a := readArgument(calls, i, s.recent, trim)
 			if a == nil {
 				return
 			}
