@@ -59,10 +59,10 @@ func GateFactSubject() Message { return newMessage("gate.FactSubject") }
 // GateOnMachine is "On the caller’s machine".
 func GateOnMachine() Message { return newMessage("gate.OnMachine") }
 
-// GateClaimed is "The caller says so. Holdpoint did not check it. The approval counts for nothing else.".
+// GateClaimed is "The caller says so. Holdpoint did not check it. Your approval covers exactly this.".
 func GateClaimed() Message { return newMessage("gate.Claimed") }
 
-// GateClaimedBy is "{host} says so. Holdpoint did not check it. The approval counts for nothing else.".
+// GateClaimedBy is "{host} says so. Holdpoint did not check it. Your approval covers exactly this.".
 func GateClaimedBy(host string) Message { return newMessage("gate.ClaimedBy", argument{"host", host}) }
 
 // GateLeads is "Resolved paths".

@@ -7,7 +7,7 @@ import "github.com/a-h/templ"
 // GuardsTitle is "Guarded coding agents".
 func GuardsTitle() Message { return newMessage("guards.Title") }
 
-// GuardsMeaning is "The built-in tools of these coding agents ask Holdpoint. A watcher on each machine reports whether the hook is still there.".
+// GuardsMeaning is "These coding agents ask Holdpoint before they use their built-in tools. A watcher on each machine reports whether the hook is still there.".
 func GuardsMeaning() Message { return newMessage("guards.Meaning") }
 
 // GuardsNone is "No guards yet".

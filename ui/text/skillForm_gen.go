@@ -394,7 +394,7 @@ func SkillFormHost() Message { return newMessage("skillForm.Host") }
 // SkillFormHostNone is "None, tools as callers name them".
 func SkillFormHostNone() Message { return newMessage("skillForm.HostNone") }
 
-// SkillFormHostHint is "The coding agent whose built-in tools the skill has, such as Bash and Edit. Only with transport gate.".
+// SkillFormHostHint is "The coding agent whose built-in tools the skill has, such as Bash and Edit. Needs the transport gate.".
 func SkillFormHostHint() Message { return newMessage("skillForm.HostHint") }
 
 // SkillFormReleaseTime is "Time to begin".
