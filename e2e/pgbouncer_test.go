@@ -105,8 +105,7 @@ func TestThroughPgBouncer(t *testing.T) {
 		}
 	}
 
-	holding.meta = ""
-	expiring := holding.beginCall(t.Context(), "counting__record", `{"n":2}`)
+	expiring := newStubborn(agent, servers[0]).beginCall(t.Context(), "counting__record", `{"n":2}`)
 	shown = parkedCalls(t, servers[1], 1)[0]
 	w.moveClock("1000 hours")
 	if got := <-expiring; got.err != nil || got.answer.Call().Code != "expired" {

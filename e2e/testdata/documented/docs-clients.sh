@@ -1,2 +1,0 @@
-apply_world
-holdpoint agent delete billing
