@@ -137,10 +137,14 @@ func (h *house) code() {
 		binding                call.GateBinding
 	}{
 		{"shell", "Bash", object("command", h.say("argument", "npm publish --access public && git push --tags"), "description", h.say("argument", "Publishes the package")), call.GateBinding{}},
-		{"file edit", "Edit", object("file_path", path, "old_string", "\treturn boxes * 1280\n", "new_string", "\tif boxes > 100 {\n\t\treturn boxes * 1190\n\t}\n\treturn boxes * 1280\n"),
-			call.GateBinding{Paths: []string{path}, File: &call.GateFile{Path: path, Exists: true, Size: int64(len(before)), Text: &before}}},
-		{"new file", "Write", object("file_path", folder+"/NOTES.md", "content", h.say("argument", "# Notes\n\nAsk Ida about the new prices.\n")),
-			call.GateBinding{Paths: []string{folder + "/NOTES.md"}, File: &call.GateFile{Path: folder + "/NOTES.md"}}},
+		{
+			"file edit", "Edit", object("file_path", path, "old_string", "\treturn boxes * 1280\n", "new_string", "\tif boxes > 100 {\n\t\treturn boxes * 1190\n\t}\n\treturn boxes * 1280\n"),
+			call.GateBinding{Paths: []string{path}, File: &call.GateFile{Path: path, Exists: true, Size: int64(len(before)), Text: &before}},
+		},
+		{
+			"new file", "Write", object("file_path", folder+"/NOTES.md", "content", h.say("argument", "# Notes\n\nAsk Ida about the new prices.\n")),
+			call.GateBinding{Paths: []string{folder + "/NOTES.md"}, File: &call.GateFile{Path: folder + "/NOTES.md"}},
+		},
 		{"web page", "WebFetch", object("url", "https://kestrel-paper.example/prices?year=2026", "prompt", h.say("argument", "What does a box cost?")), call.GateBinding{}},
 	} {
 		entry, err := h.catalog.FindGated(h.t.Context(), h.agents["shop-coder"].ID, "laptop", ask.tool)
