@@ -54,7 +54,7 @@ func (s *stage) startHooks(ctx context.Context, first, n int) ([]*pendingCall, e
 	calls := make([]*pendingCall, n)
 	err = clients.forEach(func(i int) error {
 		h := &hook{wire: clients.wires[i], requestID: "bench-" + strconv.Itoa(first+i), done: make(chan struct{})}
-		id, err := h.park(first + i)
+		id, err := h.parkCall(first + i)
 		if err != nil {
 			return fmt.Errorf("park gate-only call %d: %w", first+i, err)
 		}
@@ -69,8 +69,8 @@ func (s *stage) startHooks(ctx context.Context, first, n int) ([]*pendingCall, e
 	return calls, s.readDigests(ctx, calls)
 }
 
-// park asks about the call without waiting, and returns its ID.
-func (h *hook) park(number int) (string, error) {
+// parkCall asks about the call without waiting, and returns its ID.
+func (h *hook) parkCall(number int) (string, error) {
 	body, err := json.Marshal(client.GateRequest{
 		Skill: gateSkill, Tool: h.wire.tool, RequestID: h.requestID, Context: client.GateContext{Cwd: "/home/bench"},
 		Arguments: fmt.Appendf(nil, `{"command":"%s"}`, parkedText(number)),
@@ -78,14 +78,14 @@ func (h *hook) park(number int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := h.ask(body)
+	answer, err := h.askGate(body)
 	if err == nil && answer.Decision != client.GatePending {
 		err = fmt.Errorf("%w: %s: %s", errNotHeld, answer.Decision, answer.Message)
 	}
 	return answer.ID, err
 }
 
-func (h *hook) ask(body []byte) (answer client.GateAnswer, err error) {
+func (h *hook) askGate(body []byte) (answer client.GateAnswer, err error) {
 	response, err := h.wire.roundTrip(body)
 	if err != nil {
 		return answer, err
@@ -103,7 +103,7 @@ func (h *hook) waitForDecision(id string) {
 	h.wire.path += "/" + id + "?wait=" + strconv.Itoa(hookWait) + "&request_id=" + h.requestID
 	answer := client.GateAnswer{Decision: client.GatePending}
 	for answer.Decision == client.GatePending && h.failed == nil {
-		answer, h.failed = h.ask(nil)
+		answer, h.failed = h.askGate(nil)
 	}
 	h.answered = time.Now()
 	if h.failed == nil && answer.Decision != client.GateAllow {

@@ -29,10 +29,10 @@ type guardedHome struct {
 	chat    chan time.Time // when a message of the server came in
 }
 
-// settings is the file with the hook.
-func (g *guardedHome) settings() string { return filepath.Join(g.home, ".claude", "settings.json") }
+// settingsPath is the file with the hook.
+func (g *guardedHome) settingsPath() string { return filepath.Join(g.home, ".claude", "settings.json") }
 
-func (g *guardedHome) project() string { return filepath.Join(g.home, "src") }
+func (g *guardedHome) projectPath() string { return filepath.Join(g.home, "src") }
 
 // measureGuardAlerts measures how soon a chat knows that a hook was taken out or altered by hand, or that its watcher was killed.
 func measureGuardAlerts(ctx context.Context, s *stage) error {
@@ -47,10 +47,10 @@ func measureGuardAlerts(ctx context.Context, s *stage) error {
 			g.watcher.stop()
 		}
 	}()
-	if err := os.MkdirAll(g.project(), 0o700); err != nil {
+	if err := os.MkdirAll(g.projectPath(), 0o700); err != nil {
 		return err
 	}
-	if err := g.install(ctx); err != nil {
+	if err := g.installGuard(ctx); err != nil {
 		return err
 	}
 	var byHand, killed []time.Duration
@@ -99,16 +99,16 @@ func (g *guardedHome) startChat(ctx context.Context) (stop func(), err error) {
 	return func() { _ = server.Close() }, err
 }
 
-// holdpoint makes a command about the guard. It has no token of an operator.
-func (g *guardedHome) holdpoint(ctx context.Context, words ...string) *exec.Cmd {
+// makeCommand makes a command about the guard. It has no token of an operator.
+func (g *guardedHome) makeCommand(ctx context.Context, words ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, g.binary, append([]string{"guard"}, append(words, "--scope", "user")...)...) //nolint:gosec // G204: the measured program
 	cmd.Env = []string{"HOME=" + g.home, "PATH=" + g.getenv("PATH"), "HOLDPOINT_URL=http://" + g.addr}
 	return cmd
 }
 
-// install puts the hook into the settings, starts a watcher if none runs, and waits until the server knows that the guard holds.
-func (g *guardedHome) install(ctx context.Context) error {
-	cmd := g.holdpoint(ctx, "claude-code", "--agent", "guarded", "--project", g.project())
+// installGuard puts the hook into the settings, starts a watcher if none runs, and waits until the server knows that the guard holds.
+func (g *guardedHome) installGuard(ctx context.Context) error {
+	cmd := g.makeCommand(ctx, "claude-code", "--agent", "guarded", "--project", g.projectPath())
 	cmd.Env = append(cmd.Env, "HOLDPOINT_TOKEN="+g.token)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("install a guard: %w\n%s", err, said)
@@ -116,7 +116,7 @@ func (g *guardedHome) install(ctx context.Context) error {
 	if g.watcher == nil {
 		var err error
 		g.watches++
-		if g.watcher, err = startProcess(g.holdpoint(ctx, "watch"), filepath.Join(g.dir, fmt.Sprintf("%s-watch%d.log", g.name, g.watches))); err != nil {
+		if g.watcher, err = startProcess(g.makeCommand(ctx, "watch"), filepath.Join(g.dir, fmt.Sprintf("%s-watch%d.log", g.name, g.watches))); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (g *guardedHome) timeAlert(ctx context.Context, after time.Duration, breakG
 	select {
 	case at := <-g.chat:
 		g.logf("  alert after %.1f s", at.Sub(began).Seconds())
-		return at.Sub(began), g.install(ctx)
+		return at.Sub(began), g.installGuard(ctx)
 	case <-time.After(alertPatience):
 		return 0, errors.New("no alert reached the chat")
 	case <-ctx.Done():
@@ -147,11 +147,13 @@ func (g *guardedHome) timeAlert(ctx context.Context, after time.Duration, breakG
 }
 
 // removeHook leaves no hook in the settings.
-func (g *guardedHome) removeHook() error { return os.WriteFile(g.settings(), []byte("{}\n"), 0o600) }
+func (g *guardedHome) removeHook() error {
+	return os.WriteFile(g.settingsPath(), []byte("{}\n"), 0o600)
+}
 
 // alterHook makes the hook another command.
 func (g *guardedHome) alterHook() error {
-	text, err := os.ReadFile(g.settings())
+	text, err := os.ReadFile(g.settingsPath())
 	if err != nil {
 		return err
 	}
@@ -159,7 +161,7 @@ func (g *guardedHome) alterHook() error {
 	if altered == string(text) {
 		return fmt.Errorf("the settings have no hook: %s", text)
 	}
-	return os.WriteFile(g.settings(), []byte(altered), 0o600)
+	return os.WriteFile(g.settingsPath(), []byte(altered), 0o600)
 }
 
 func (g *guardedHome) killWatcher() error {

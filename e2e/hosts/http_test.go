@@ -3,7 +3,6 @@
 package hosts_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -71,11 +70,7 @@ func TestHTTP(t *testing.T) {
 func TestHTTPDecision(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	key, err := os.ReadFile(s.keys[host.ClaudeCode])
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := claudeWithKey(string(key))
+	a := s.claudeCode(t)
 	r := newRun(t, a, newModel(t, a.shell("echo hi > over-http")))
 	a.install(r, installed{})
 	hook := []any{object{"hooks": []any{object{

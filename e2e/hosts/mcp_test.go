@@ -83,15 +83,21 @@ func claudeWithKey(key string) agent {
 	return a
 }
 
-// TestToolDecisions lets Claude Code ask the tools of a real server: a call runs after an approval only, and not while the server is down.
-func TestToolDecisions(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
+// claudeCode is Claude Code with the key of its agent at the server.
+func (s *server) claudeCode(t *testing.T) agent {
+	t.Helper()
 	key, err := os.ReadFile(s.keys[host.ClaudeCode])
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := claudeWithKey(string(key))
+	return claudeWithKey(string(key))
+}
+
+// TestToolDecisions lets Claude Code ask the tools of a real server: a call runs after an approval only, and not while the server is down.
+func TestToolDecisions(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	a := s.claudeCode(t)
 	for _, way := range waysToAskTools() {
 		start := func(t *testing.T, url, name string) *run {
 			t.Helper()

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	r := &recording{}
-	err = errors.Join(d.record(r), d.stop())
+	err = errors.Join(d.recordCall(r), d.stopServer())
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func startDemo(ctx context.Context, program string) (*demo, error) {
 	if err := os.WriteFile(tokenFile, []byte(d.token), 0o600); err != nil {
 		return nil, err
 	}
-	d.server = d.command(d.token, "demo", "--addr", addr, "--data-dir", filepath.Join(dir, "data"), "--bootstrap-token-file", tokenFile, "--drain-delay", "0s")
+	d.server = d.makeCommand(d.token, "demo", "--addr", addr, "--data-dir", filepath.Join(dir, "data"), "--bootstrap-token-file", tokenFile, "--drain-delay", "0s")
 	d.server.Cancel = func() error { return d.server.Process.Signal(syscall.SIGTERM) }
 	d.server.Stderr = os.Stderr
 	stdout, err := d.server.StdoutPipe()
@@ -106,34 +106,34 @@ func startDemo(ctx context.Context, program string) (*demo, error) {
 		{"agent", "create", "billing"},
 		{"agent", "assign", "billing", "files"},
 	} {
-		if said, err := d.command(d.token, args...).CombinedOutput(); err != nil {
-			return nil, errors.Join(fmt.Errorf("holdpoint %s: %w\n%s", strings.Join(args, " "), err, said), d.stop())
+		if said, err := d.makeCommand(d.token, args...).CombinedOutput(); err != nil {
+			return nil, errors.Join(fmt.Errorf("holdpoint %s: %w\n%s", strings.Join(args, " "), err, said), d.stopServer())
 		}
 	}
 	return d, nil
 }
 
-func (d *demo) stop() error {
+func (d *demo) stopServer() error {
 	err := d.server.Cancel()
 	_ = d.server.Wait() // by the signal
 	return errors.Join(err, os.RemoveAll(d.dir))
 }
 
-func (d *demo) command(token string, args ...string) *exec.Cmd {
+func (d *demo) makeCommand(token string, args ...string) *exec.Cmd {
 	settings := []string{"HOLDPOINT_URL=" + d.url, "HOLDPOINT_TOKEN=" + token, d.program}
 	cmd := exec.CommandContext(d.ctx, "env", append(settings, args...)...) //nolint:gosec // G204: the program to show
 	cmd.Dir = d.dir
 	return cmd
 }
 
-// record makes a call, looks at it, approves it, and shows its result.
-func (d *demo) record(r *recording) error {
-	key, err := d.command(d.token, "agent", "key", "create", "billing").Output()
+// recordCall makes a call, looks at it, approves it, and shows its result.
+func (d *demo) recordCall(r *recording) error {
+	key, err := d.makeCommand(d.token, "agent", "key", "create", "billing").Output()
 	if err != nil {
 		return err
 	}
 	const arguments = `{"filename":"january","rows":[{"date":"2026-01-31","amount":120.5,"vendor":"Northwind Traders"}]}`
-	call := d.command(strings.TrimSpace(string(key)), "call", "billing", "files__save_csv", "--args", arguments)
+	call := d.makeCommand(strings.TrimSpace(string(key)), "call", "billing", "files__save_csv", "--args", arguments)
 	reader, writer := io.Pipe()
 	call.Stdout, call.Stderr = writer, writer
 	if err := call.Start(); err != nil {
@@ -157,7 +157,7 @@ func (d *demo) record(r *recording) error {
 			Digest string `json:"digest"`
 		} `json:"items"`
 	}
-	listed, err := d.command(d.token, "approvals", "list", "--json").Output()
+	listed, err := d.makeCommand(d.token, "approvals", "list", "--json").Output()
 	if err == nil {
 		err = json.Unmarshal(listed, &pending)
 	}
@@ -167,7 +167,7 @@ func (d *demo) record(r *recording) error {
 	shown := pending.Items[0]
 	r.typeLine("# A reviewer reads it, in the dashboard or here.")
 	for _, args := range [][]string{{"approvals", "show", shown.ID}, {"approvals", "approve", shown.ID, "--digest", shown.Digest}} {
-		said, err := d.command(d.token, args...).Output()
+		said, err := d.makeCommand(d.token, args...).Output()
 		if err != nil {
 			return fmt.Errorf("holdpoint %s: %w", strings.Join(args, " "), err)
 		}

@@ -18,8 +18,8 @@ type patchedFile struct {
 	hunks   []patchHunk
 }
 
-// headers returns the lines that say what happens to the file.
-func (f *patchedFile) headers() []string {
+// listHeaders returns the lines that say what happens to the file.
+func (f *patchedFile) listHeaders() []string {
 	lines := []string{"*** " + f.action + " File: " + f.path}
 	if f.movedTo != "" {
 		lines = append(lines, "*** Move to: "+f.movedTo)
@@ -185,7 +185,7 @@ func comparePatched(files []patchedFile) (c Change) {
 	var before, after []string
 	for _, f := range files {
 		if len(files) > 1 || f.movedTo != "" {
-			after = append(after, f.headers()...)
+			after = append(after, f.listHeaders()...)
 		}
 		for _, hunk := range f.hunks {
 			before, after = append(before, hunk.old...), append(after, hunk.new...)

@@ -98,7 +98,7 @@ func (e *Env) printFindings(findings []finding) error {
 func oneLine(text string) string { return escapeCell(strings.Join(strings.Fields(text), " ")) }
 
 func (e *Env) examineAll(ctx context.Context, d database, filesURL string, skill *skillCheck) []finding {
-	needsDir := NeedsDataDir(e.Getenv("DATABASE_URL"), d.key(e), filesURL)
+	needsDir := NeedsDataDir(e.Getenv("DATABASE_URL"), d.nameKey(e), filesURL)
 	err := d.fillDefaults(e)
 	if err == nil && d.dataDir == "" && needsDir {
 		_, err = postgres.DefaultDataDir(e.Getenv)

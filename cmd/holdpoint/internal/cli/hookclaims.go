@@ -59,10 +59,7 @@ func resolvePath(folder, name string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, name)
 	}
-	if name == "" || strings.HasPrefix(name, "~") || strings.ContainsRune(name, 0) || !filepath.IsAbs(path) {
-		return "", errPathUnknown
-	}
-	if !climbsPlainly(folder, name) {
+	if name == "" || strings.HasPrefix(name, "~") || strings.ContainsRune(name, 0) || !filepath.IsAbs(path) || !climbsPlainly(folder, name) {
 		return "", errPathUnknown
 	}
 	return followLinks(path)

@@ -48,7 +48,7 @@ func (d *database) bindFlags(cmd *cobra.Command) {
 func (d *database) fillDefaults(e *Env) error {
 	if d.dataDir == "" {
 		dir, err := postgres.DefaultDataDir(e.Getenv)
-		if err != nil && NeedsDataDir(e.Getenv("DATABASE_URL"), d.key(e), "elsewhere") {
+		if err != nil && NeedsDataDir(e.Getenv("DATABASE_URL"), d.nameKey(e), "elsewhere") {
 			return err
 		}
 		d.dataDir = dir
@@ -59,8 +59,10 @@ func (d *database) fillDefaults(e *Env) error {
 	return nil
 }
 
-// key returns the key or its file, if it is not in the data directory.
-func (d *database) key(e *Env) string { return cmp.Or(e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), d.keyFile) }
+// nameKey returns the key or its file, if it is not in the data directory.
+func (d *database) nameKey(e *Env) string {
+	return cmp.Or(e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), d.keyFile)
+}
 
 func (d *database) postgresConfig(e *Env) postgres.Config {
 	return postgres.Config{
