@@ -227,13 +227,16 @@ func approveInvoice(t *testing.T, p *holdpoint.Process, dataDir, invoice string)
 	return shown
 }
 
-// awaitInvoice returns the file of an invoice when it appears.
+// awaitInvoice returns the file of an invoice when it is written.
 func awaitInvoice(t *testing.T, dataDir, invoice string) string {
 	t.Helper()
 	var content []byte
 	eventually.Succeeds(t, patience, "the file of "+invoice, func() error {
 		var err error
 		content, err = os.ReadFile(invoiceFile(dataDir, invoice))
+		if err == nil && len(content) == 0 {
+			err = errors.New("it is empty")
+		}
 		return err
 	})
 	return string(content)

@@ -71,7 +71,7 @@ func TestKeysWithoutACallSayWhatToDo(t *testing.T) {
 		p.WaitFor("a hint", `document.querySelector("#hint").textContent.includes("`+text+`")`)
 	}
 	p.Press("a")
-	hinted("No calls are waiting")
+	hinted("No decisions are pending")
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	p.WaitFor("the row", `document.querySelectorAll("#rows > .row").length === 1`)
 	for _, key := range []string{"a", "r", "e", "h", "m"} {

@@ -191,6 +191,16 @@ func checkTransactions(t *testing.T, inTx func(context.Context, *pgxpool.Pool, f
 			t.Errorf("error %v, thing %v, connections %d and %d", err, hasThing(t, db, 4), before, after)
 		}
 	})
+	t.Run("commits when the context has ended", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := inTx(ctx, db.Pool(), func(tx pgx.Tx) error {
+			defer cancel()
+			return insert(tx, 5)
+		})
+		if err != nil || !hasThing(t, db, 5) {
+			t.Errorf("error %v, thing %v", err, hasThing(t, db, 5))
+		}
+	})
 	t.Run("tells when the commit is refused", func(t *testing.T) {
 		err := inTx(t.Context(), db.Pool(), func(tx pgx.Tx) error { return insert(tx, 1) })
 		if _, refused := errors.AsType[*pgconn.PgError](err); !refused {

@@ -10,10 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const rollbackTimeout = 5 * time.Second
+const (
+	rollbackTimeout = 5 * time.Second
+	commitGrace     = 5 * time.Second // for a commit whose context ends meanwhile
+)
 
-// InTx runs f in a transaction. It commits if f returns nil, and rolls back if f returns an error or panics. It returns the
-// error of f unchanged. After an error of the commit the outcome is unknown, unless it is a *pgconn.PgError: then the server
+// InTx runs f in a transaction. It commits if f returns nil, also if ctx has ended, and rolls back if f returns an error or panics. It returns
+// the error of f unchanged. After an error of the commit the outcome is unknown, unless it is a *pgconn.PgError: then the server
 // refused the commit.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) error {
 	conn, err := pool.Acquire(ctx)
@@ -40,6 +43,8 @@ func inTx(ctx context.Context, conn *pgxpool.Conn, options pgx.TxOptions, f func
 		return err
 	}
 	done = true
+	ctx, release := outlive(ctx)
+	defer release()
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("commit transaction: %w", err)
 	}
@@ -84,7 +89,25 @@ func InBatchTx(ctx context.Context, pool *pgxpool.Pool, first *pgx.Batch, f func
 		}
 		return nil
 	})
+	ctx, release := outlive(ctx)
+	defer release()
 	return tx.SendBatch(ctx, last).Close()
+}
+
+// outlive returns a context that ends a little after ctx. A commit that is broken off may take place all the same, and then its caller would
+// not do what follows it.
+func outlive(ctx context.Context) (longer context.Context, release func()) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		grace := time.NewTimer(commitGrace)
+		defer grace.Stop()
+		select {
+		case <-grace.C:
+			cancel()
+		case <-longer.Done():
+		}
+	})
+	return longer, func() { stop(); cancel() }
 }
 
 // rollBack rolls a transaction back, even if ctx has ended: pgx would discard the connection then.
