@@ -201,7 +201,7 @@ func awaitGone(t *testing.T, pid string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually.Succeeds(t, 30*time.Second, "the end of process "+pid, func() error {
+	eventually.Succeeds(t, patience, "the end of process "+pid, func() error {
 		return checkGone(number)
 	})
 }

@@ -52,7 +52,7 @@ func (w *world) asked(q tool.Question, answer string) uuid.UUID {
 // question waits until the first question of a call has the status.
 func (w *world) question(id uuid.UUID, status call.QuestionStatus) call.AskedQuestion {
 	w.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		list, err := w.calls.ListQuestions(w.t.Context(), id)
 		check(w.t, err)
 		if len(list) > 0 && list[0].Status == status {

@@ -28,7 +28,7 @@ const (
 
 	keeperPoll    = 500 * time.Millisecond
 	keeperLinger  = 4 // polls without a user, after which the cluster is stopped
-	keeperLimit   = 90 * time.Second
+	keeperLimit   = 5 * time.Minute
 	keeperLogTail = 4 << 10
 )
 

@@ -14,7 +14,7 @@ import (
 const (
 	maxLeases   = 200
 	leaseLimit  = 3 * time.Minute // includes initializing, starting and migrating
-	returnLimit = 30 * time.Second
+	returnLimit = 3 * time.Minute
 )
 
 // New lends the test a migrated, empty database until it ends. The database's clock is reset.

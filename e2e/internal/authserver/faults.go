@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-const arrivalLimit = 90 * time.Second
+const arrivalLimit = 5 * time.Minute
 
 // faults are the current faults of the token endpoint.
 type faults struct {

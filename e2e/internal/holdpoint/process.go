@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	readyLimit = 90 * time.Second // initdb of an embedded cluster on a busy machine
-	deathLimit = 60 * time.Second
+	readyLimit = 5 * time.Minute // initdb of an embedded cluster on a busy machine
+	deathLimit = 3 * time.Minute
 )
 
 // Options configure a process.

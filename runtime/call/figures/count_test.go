@@ -26,7 +26,7 @@ func TestJobCounts(t *testing.T) {
 	select {
 	case event := <-done:
 		wantEqual(t, "the job", event.Job.Kind, "call_count")
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("no job has run")
 	}
 	var calls int
