@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
