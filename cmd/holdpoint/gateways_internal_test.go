@@ -279,7 +279,6 @@ func TestNothingPassesWithoutHoldpoint(t *testing.T) {
 	w.mustRefuse("undecided", edge, newCheck(sendMail))
 	w.decide(w.newestParked(), true)
 	w.proxy.HoldNew()
-	w.proxy.BlackHole()
 	w.proxy.CutAll()
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+edge), 2*time.Second)
 	defer cancel()
