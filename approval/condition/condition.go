@@ -25,6 +25,7 @@ const (
 	MaxCost   = 1_000_000
 	MaxTime   = 50 * time.Millisecond // of the loops of one evaluation
 	MaxPaths  = 64                    // elements of context.paths
+	MaxPath   = 4096                  // bytes of a path that within reads
 )
 
 // interruptEvery is the number of iterations of a loop between two looks at the clock.

@@ -438,9 +438,6 @@ func FindDomain(text string) (string, error) {
 	return strings.ToLower(ascii), nil
 }
 
-// longestPath is the number of bytes of the longest path that within reads.
-const longestPath = 4096
-
 // IsWithin reports whether a path lies below a folder after "." and ".." are resolved. It does not look at the file system, so it knows no
 // links. It returns an error for a path that servers read differently.
 func IsWithin(file, folder string) (bool, error) {
@@ -466,7 +463,7 @@ var encodedByte = regexp.MustCompile(`%(u[0-9A-Fa-f]{2})?[0-9A-Fa-f]{2}`)
 
 // Errors of paths.
 var (
-	errPathLength    = errors.New("must have 1 to 4096 bytes")
+	errPathLength    = fmt.Errorf("must have 1 to %d bytes", MaxPath)
 	errPathSpace     = errors.New("must not begin or end with a space")
 	errPathControl   = errors.New("must not have control characters")
 	errPathSlash     = errors.New("must have no backslashes")
@@ -480,7 +477,7 @@ var (
 
 func checkPath(text string) error {
 	switch {
-	case text == "" || len(text) > longestPath:
+	case text == "" || len(text) > MaxPath:
 		return errPathLength
 	case strings.TrimSpace(text) != text:
 		return errPathSpace

@@ -4,6 +4,7 @@ package hosts_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ type asksTool struct {
 	mode mode
 	// allows and refuses are answers of the tool.
 	allows, refuses string
+	timeout         int // of the hooks, in seconds; 0: a day
 }
 
 func waysToAskTools() []asksTool {
@@ -34,11 +36,11 @@ func waysToAskTools() []asksTool {
 	approved, rejected := host.Verdict{Allow: true, Reason: "Approved by rita."}, host.Verdict{Reason: "Rejected by rita."}
 	allowsPermission := strings.Replace(string(host.AnswerPermission(approved, &host.Event{Arguments: []byte("{}")})), `,"updatedInput":{}`, "", 1)
 	return []asksTool{
-		{"mcp_tool", "hook", mode{"bypassPermissions", []string{"--permission-mode", "bypassPermissions"}}, string(hook.Answer(approved)), string(hook.Answer(rejected))},
+		{"mcp_tool", "hook", mode{"bypassPermissions", []string{"--permission-mode", "bypassPermissions"}}, string(hook.Answer(approved)), string(hook.Answer(rejected)), 0},
 		{
 			"--permission-prompt-tool", "permission",
 			mode{"default", []string{"--permission-prompt-tool", "mcp__holdpoint__permission"}},
-			allowsPermission, string(host.AnswerPermission(rejected, e)),
+			allowsPermission, string(host.AnswerPermission(rejected, e)), 0,
 		},
 	}
 }
@@ -63,7 +65,7 @@ func (w *asksTool) settings() string {
 		input[name] = "${" + name + "}"
 	}
 	hook := []any{object{"hooks": []any{object{
-		"type": "mcp_tool", "server": "holdpoint", "tool": "hook", "input": input, "timeout": day, "onFailure": "block",
+		"type": "mcp_tool", "server": "holdpoint", "tool": "hook", "input": input, "timeout": cmp.Or(w.timeout, day), "onFailure": "block",
 	}}}}
 	hooks := object{"PostToolUse": hook, "PostToolUseFailure": hook}
 	if w.tool == "hook" {
@@ -159,6 +161,7 @@ func TestToolFailures(t *testing.T) {
 	for _, way := range waysToAskTools() {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
+			way.timeout = 60
 			a, list := claudeCode(), way.failures()
 			var steps []step
 			for i := range list {
@@ -193,12 +196,17 @@ type toolFailure struct {
 
 func (w *asksTool) failures() []toolFailure {
 	runs := []string{host.ClaudeCode}
-	return []toolFailure{
-		{failure: failure{name: "allowed (the control)", runs: runs}, text: w.allows},
+	control := toolFailure{failure: failure{name: "allowed (the control)", runs: runs}, text: w.allows}
+	list := []toolFailure{
+		control,
 		{failure: failure{name: "rejected"}, text: w.refuses},
 		{failure: failure{name: "error of the tool"}, text: w.allows, isError: true},
 		{failure: failure{name: "garbage"}, text: "<html>" + w.allows},
+		{failure: failure{name: "unknown decision"}, text: strings.Replace(w.allows, `"allow"`, `"perhaps"`, 1)},
+		{failure: failure{name: "ask"}, text: strings.Replace(w.allows, `"allow"`, `"ask"`, 1)},
 		{failure: failure{name: "HTTP 500", answer: say(500, w.allows)}},
+		{failure: failure{name: "HTTP 503", answer: say(503, w.allows)}},
+		{failure: failure{name: "redirect", answer: say(302, w.allows)}},
 		{failure: failure{name: "HTTP 401", answer: say(401, w.allows)}},
 		{failure: failure{name: "HTTP 403", answer: say(403, w.allows)}},
 		{failure: failure{name: "HTTP 429", answer: say(429, w.allows)}},
@@ -206,6 +214,13 @@ func (w *asksTool) failures() []toolFailure {
 		{failure: failure{name: "HTTP 200, `{}`", answer: say(200, "{}")}},
 		{failure: failure{name: "connection reset", answer: cutOff}},
 	}
+	nothing, empty := toolFailure{failure: failure{name: "nothing"}}, toolFailure{failure: failure{name: "`{}`"}, text: "{}"}
+	if w.tool == "hook" {
+		nothing.runs, empty.runs = runs, runs
+		list = append(list, toolFailure{failure: failure{name: "no answer until the timeout", answer: hang}})
+	}
+	list = append(list, nothing, empty)
+	return append(list, control) // the failures before it did not end the connection
 }
 
 // newFaultyTools is an MCP server with one tool whose calls fail as their marks say.

@@ -176,10 +176,11 @@ func IsLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// IsLoopbackHost reports whether the host of a URL, a name or an address, is this machine.
+// IsLoopbackHost reports whether the host of a URL, a name or an address, is this machine for every resolver: localhost or a loopback address. Some
+// resolvers ask the network for names below localhost.
 func IsLoopbackHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return IsLocalName(host) || err == nil && ip.Unmap().IsLoopback()
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
 // TrustsURL reports whether the host of an http or https URL is one of TrustedHosts.

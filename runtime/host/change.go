@@ -76,6 +76,9 @@ func PreviewChange(name, tool string, arguments json.RawMessage, content *string
 	return c, true
 }
 
+// MaxFileText is the number of bytes of the longest file that a caller may send with a call.
+const MaxFileText = 64 << 10
+
 // maxChanged is the number of bytes of the longest content that a preview has.
 const maxChanged = 4 << 20
 

@@ -21,6 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/host"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -35,7 +36,6 @@ type gateExchange struct{ *exchange }
 const (
 	maxGateWait    = 55 // seconds: proxies often end silent responses after 60
 	maxRequestName = 512
-	maxDirectory   = 4096
 	maxOrigin      = 256
 	maxReport      = 64 << 10
 )
@@ -180,9 +180,6 @@ type gateAsk struct {
 	takesEdits bool
 }
 
-// maxFileText is the number of bytes of the longest file that a caller may send with a call.
-const maxFileText = 64 << 10
-
 // validate checks what the caller says about itself.
 func (a *gateAsk) validate() error {
 	for _, f := range []struct {
@@ -190,7 +187,7 @@ func (a *gateAsk) validate() error {
 		limit       int
 	}{
 		{"request_id", a.RequestID, maxRequestName},
-		{"context.cwd", a.Context.Cwd, maxDirectory},
+		{"context.cwd", a.Context.Cwd, condition.MaxPath},
 		{"context.host", a.Context.Host, maxOrigin},
 		{"context.session_id", a.Context.SessionID, maxOrigin},
 		{"context.subagent", a.Context.Subagent, maxOrigin},
@@ -207,8 +204,8 @@ func (a *gateAsk) validate() error {
 		return invalidField("context.paths", "must have at most %d paths", condition.MaxPaths)
 	}
 	for i, path := range a.Context.Paths {
-		if path == "" || path != plain.Storable(path, maxDirectory) {
-			return invalidField(fmt.Sprintf("context.paths[%d]", i), "must be 1 to %d bytes of UTF-8 without NUL", maxDirectory)
+		if path == "" || path != plain.Storable(path, condition.MaxPath) {
+			return invalidField(fmt.Sprintf("context.paths[%d]", i), "must be 1 to %d bytes of UTF-8 without NUL", condition.MaxPath)
 		}
 	}
 	return validateFile(a.Context.File)
@@ -218,16 +215,16 @@ func (a *gateAsk) validate() error {
 func validateFile(f *call.GateFile) error {
 	switch {
 	case f == nil:
-	case f.Path == "" || f.Path != plain.Storable(f.Path, maxDirectory):
-		return invalidField("context.file.path", "must be 1 to %d bytes of UTF-8 without NUL", maxDirectory)
+	case f.Path == "" || f.Path != plain.Storable(f.Path, condition.MaxPath):
+		return invalidField("context.file.path", "must be 1 to %d bytes of UTF-8 without NUL", condition.MaxPath)
 	case f.Size < 0:
 		return invalidField("context.file.size", "must be 0 or greater")
 	case f.SHA256 != "" && !hexSHA256.MatchString(f.SHA256):
 		return invalidField("context.file.sha256", "must be a SHA-256 in lower-case hexadecimal")
 	case !f.Exists && (f.Text != nil || f.Size > 0 || f.SHA256 != ""):
 		return invalidField("context.file.exists", "must be true for a file with a text, a size or a SHA-256")
-	case f.Text != nil && (*f.Text != plain.Storable(*f.Text, maxFileText) || int64(len(*f.Text)) != f.Size):
-		return invalidField("context.file.text", "must be the whole file: size bytes, at most %d, of UTF-8 without NUL", maxFileText)
+	case f.Text != nil && (*f.Text != plain.Storable(*f.Text, host.MaxFileText) || int64(len(*f.Text)) != f.Size):
+		return invalidField("context.file.text", "must be the whole file: size bytes, at most %d, of UTF-8 without NUL", host.MaxFileText)
 	}
 	return nil
 }
@@ -270,7 +267,7 @@ func (x *gateExchange) serveAsk() error {
 	if err := checkWait(ask.Wait); err != nil {
 		return err
 	}
-	wait, cancel := x.beginGateWait(ask.Wait)
+	wait, cancel := x.beginGateWait(ask.Wait, waiterKey{})
 	defer cancel()
 	p, err := x.submitAsk(x.r.Context(), wait, x.caller, &ask)
 	if err != nil {
@@ -350,7 +347,7 @@ func (x *gateExchange) serveAwait() error {
 	if err := checkWait(seconds); err != nil {
 		return err
 	}
-	wait, cancel := x.beginGateWait(seconds)
+	wait, cancel := x.beginGateWait(seconds, waiterKey{})
 	defer cancel()
 	p, err := x.Calls.AwaitPassage(x.r.Context(), wait, x.viewer(), id, query.Get("request_id"))
 	if err != nil {
@@ -413,13 +410,13 @@ func (x *gateExchange) callID() (uuid.UUID, error) {
 }
 
 // beginGateWait returns the time that a request may wait. It ends with the request, and when the process stops. A client that takes a stream gets
-// signs of life meanwhile.
-func (x *gateExchange) beginGateWait(seconds int) (context.Context, func()) {
+// signs of life meanwhile. A key allows the client to cancel the request.
+func (x *gateExchange) beginGateWait(seconds int, key waiterKey) (context.Context, func()) {
 	limit, now := time.Duration(seconds)*time.Second, x.Now()
 	timed, stop := context.WithTimeout(x.r.Context(), limit)
 	ctx, cancel := context.WithCancelCause(timed)
 	w := &wait{
-		x: &toolCall{x.exchange}, attends: waiting{status: call.Parked, gated: true}, began: now, ends: now.Add(limit), late: errBudget, cancel: cancel,
+		x: &toolCall{x.exchange}, key: key, attends: waiting{status: call.Parked, gated: true}, began: now, ends: now.Add(limit), late: errBudget, cancel: cancel,
 	}
 	w.beginWait()
 	return ctx, func() {

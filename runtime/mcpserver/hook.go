@@ -31,10 +31,13 @@ const (
 type hookExchange struct {
 	*gateExchange
 	hook *host.Hook
+
+	key       waiterKey // by which an MCP client cancels the request
+	isDropped bool      // the client cancelled the request while its call waited
 }
 
 func (s *Server) serveClaudeCodeHook(w http.ResponseWriter, r *http.Request) {
-	x := &hookExchange{&gateExchange{s.newExchange(w, r)}, host.FindHook(host.ClaudeCode)}
+	x := &hookExchange{gateExchange: &gateExchange{s.newExchange(w, r)}, hook: host.FindHook(host.ClaudeCode)}
 	x.writeBody(http.StatusOK, "application/json", x.hook.Answer(x.decideSafely(x.decideMessage)))
 }
 
@@ -112,11 +115,12 @@ func (x *hookExchange) awaitDecision(event *host.Event) (host.Verdict, error) {
 		ask.Skill = skill
 	}
 	ask.Context.Host, ask.Context.SessionID, ask.Context.Cwd, ask.Context.Subagent = host.ClaudeCode, event.SessionID, event.Cwd, event.Subagent
-	wait, cancel := x.beginGateWait(seconds)
+	wait, cancel := x.beginGateWait(seconds, x.key)
 	defer cancel()
 	ctx := context.WithoutCancel(x.r.Context()) // the call's id is known also if the host leaves
 	passage, err := x.submitAsk(ctx, wait, x.caller, &ask)
-	if err == nil && x.r.Context().Err() != nil { // the host was killed, or gave up
+	x.isDropped = errors.Is(context.Cause(wait), errDropped)
+	if err == nil && (x.isDropped || x.r.Context().Err() != nil) { // the host was killed, or gave up
 		switch {
 		case passage.Pending:
 			err = x.Calls.LeaveGate(ctx, x.viewer(), passage.ID, ask.RequestID)
@@ -128,7 +132,7 @@ func (x *hookExchange) awaitDecision(event *host.Event) (host.Verdict, error) {
 	case err != nil:
 		return host.Verdict{}, err
 	case passage.Allowed:
-		if err := x.Calls.NameHostCall(ctx, x.viewer(), passage.ID, nameHostCall(event)); err != nil { // the outcome will be unknown
+		if err := x.Calls.NameHostCall(ctx, x.viewer(), passage.ID, x.nameHostCall(event, event.SessionID)); err != nil { // the outcome will be unknown
 			x.Logger.Warn("record the host's name of a call", "agent", x.agent.Name, "call_id", passage.ID, "error", err)
 		}
 		return host.Verdict{Allow: true, Reason: passage.Message}, nil
@@ -141,8 +145,12 @@ func (x *hookExchange) awaitDecision(event *host.Event) (host.Verdict, error) {
 
 const maxHookOutcome = 16 << 10
 
-func nameHostCall(event *host.Event) call.HostCall {
-	return call.HostCall{Session: event.SessionID, ID: event.CallID, Tool: event.Tool}
+// nameHostCall names a call as its host does. A permission tool is not told Claude Code's session: the connection's stands for it.
+func (x *hookExchange) nameHostCall(event *host.Event, session string) call.HostCall {
+	if session == "" && x.key.conversation != uuid.Nil {
+		session = x.key.conversation.String()
+	}
+	return call.HostCall{Session: session, ID: event.CallID, Tool: event.Tool}
 }
 
 // reportOutcome stores the outcome of a tool that has ended. A call that passed before the hook was installed is not known.
@@ -152,11 +160,10 @@ func (x *hookExchange) reportOutcome(event *host.Event) {
 		report.Outcome = call.ReportedFailed
 	}
 	report.Text, _ = plain.Page(event.Output, 1, maxHookOutcome)
-	ctx, named := context.WithoutCancel(x.r.Context()), nameHostCall(event)
-	err := x.Calls.ReportHostCall(ctx, x.viewer(), named, report)
+	ctx := context.WithoutCancel(x.r.Context())
+	err := x.Calls.ReportHostCall(ctx, x.viewer(), x.nameHostCall(event, event.SessionID), report)
 	if errors.Is(err, call.ErrNotFound) {
-		named.Session = "" // a permission tool is not told the session
-		err = x.Calls.ReportHostCall(ctx, x.viewer(), named, report)
+		err = x.Calls.ReportHostCall(ctx, x.viewer(), x.nameHostCall(event, ""), report)
 	}
 	if err != nil && !errors.Is(err, call.ErrNotFound) {
 		x.Logger.Warn("report outcome of a hook", "agent", x.agent.Name, "error", err)

@@ -3,8 +3,10 @@ package mcpserver
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
@@ -13,7 +15,7 @@ import (
 )
 
 // Claude Code can also ask a tool of an MCP server: with a hook of the type mcp_tool, and with --permission-prompt-tool. This endpoint has these
-// two tools. It keeps no session, and each answer is an explicit decision.
+// two tools. It stores no session, and each answer is an explicit decision.
 
 const (
 	hookTool       = "hook"
@@ -34,6 +36,9 @@ func (x *exchange) serveHookTools() {
 	session, can := &sessionRequest{x}, &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
 	switch {
 	case x.msg.ID == nil || x.msg.IsResponse:
+		if id := x.hookSession(); id != uuid.Nil {
+			session.dropCancelled(id)
+		}
 		x.w.WriteHeader(http.StatusAccepted)
 	case x.msg.Method == "tools/list":
 		x.reply(x.dressHookTools())
@@ -42,12 +47,22 @@ func (x *exchange) serveHookTools() {
 	case x.msg.Method == "server/discover" && x.modern:
 		session.writeDiscovery(can, "")
 	case x.msg.Method == "initialize" && !x.modern:
+		x.w.Header().Set(wire.HeaderSession, uuid.NewString())
 		session.writeWelcome(session.chooseVersion(), can, "")
 	case x.msg.Method == "ping" && !x.modern:
 		x.reply([]byte("{}"))
 	default:
 		x.failMethod()
 	}
+}
+
+// hookSession identifies the caller's session, in which the ids of requests are unique. uuid.Nil: the client cancels by leaving.
+func (x *exchange) hookSession() uuid.UUID {
+	session := x.r.Header.Get(wire.HeaderSession)
+	if session == "" || x.modern {
+		return uuid.Nil
+	}
+	return uuid.NewSHA1(x.agent.ID, slices.Concat(x.principal[:], []byte(session)))
 }
 
 func (x *exchange) dressHookTools() []byte {
@@ -61,23 +76,29 @@ func (x *exchange) dressHookTools() []byte {
 // callHookTool decides about a call, and answers with one text.
 func (x *exchange) callHookTool() {
 	input := bytes.Clone(x.msg.Arguments) // the message is not kept while the call waits
-	h := &hookExchange{&gateExchange{x}, host.FindHook(host.ClaudeCode)}
+	h := &hookExchange{gateExchange: &gateExchange{x}, hook: host.FindHook(host.ClaudeCode), key: waiterKey{x.hookSession(), string(x.msg.ID)}}
+	var event host.Event
+	var read func() (host.Event, error)
 	switch x.msg.Name {
 	case hookTool:
-		v := h.decideSafely(func() (host.Verdict, error) {
-			return h.decideEvent(func() (host.Event, error) { return h.hook.Read(input, false) })
-		})
-		x.reply(toolText(string(bytes.TrimSpace(h.hook.Answer(v))), nil, x.modern))
+		read = func() (host.Event, error) { return h.hook.Read(input, false) }
 	case permissionTool:
-		var event host.Event
-		v := h.decideSafely(func() (host.Verdict, error) {
-			return h.decideEvent(func() (read host.Event, err error) {
-				event, err = host.ReadPermission(input)
-				return event, err
-			})
-		})
-		x.reply(toolText(string(host.AnswerPermission(v, &event)), nil, x.modern))
+		read = func() (_ host.Event, err error) {
+			event, err = host.ReadPermission(input)
+			return event, err
+		}
 	default:
 		x.fail(wire.InvalidParams("unknown tool: " + plain.Quoted(x.msg.Name, wire.MaxShown)))
+		return
 	}
+	v := h.decideSafely(func() (host.Verdict, error) { return h.decideEvent(read) })
+	text := string(bytes.TrimSpace(h.hook.Answer(v)))
+	if x.msg.Name == permissionTool {
+		text = string(host.AnswerPermission(v, &event))
+	}
+	if h.isDropped {
+		(&toolCall{x}).abandonResponse()
+		return
+	}
+	x.reply(toolText(text, nil, x.modern))
 }

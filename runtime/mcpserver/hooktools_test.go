@@ -14,7 +14,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/internal/pause"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/limit"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
 const hookTools = "http://hold.example.com/agents/billing/hooks/claude-code/mcp?skill=laptop"
@@ -94,6 +97,27 @@ func TestHookTools(t *testing.T) {
 	}
 }
 
+// TestPermissionsOfTwoSessions: a model repeats the id of a call in two sessions, and each outcome is stored for the call of its session.
+func TestPermissionsOfTwoSessions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	permission := map[string]any{"tool_name": "Bash", "input": map[string]any{"command": "ls"}, "tool_use_id": "toolu_1"}
+	var sessions []*mcp.ClientSession
+	var calls []uuid.UUID
+	for range 2 {
+		session, id := b.connectTo(t.Context(), hookTools, "2025-11-25", nil), uuid.New()
+		b.calls.passage = call.Passage{ID: id, Allowed: true}
+		ask(t, session, "permission", permission)
+		sessions, calls = append(sessions, session), append(calls, id)
+	}
+	for i, session := range sessions {
+		ask(t, session, "hook", toolMessage("PostToolUse"))
+		if len(b.calls.reports) != i+1 || !strings.HasPrefix(b.calls.reports[i], calls[i].String()) {
+			t.Errorf("session %d: reported %q, want call %s", i, b.calls.reports, calls[i])
+		}
+	}
+}
+
 // TestHookToolsFailClosed refuses explicitly whatever goes wrong: without onFailure, Claude Code takes errors for consent.
 func TestHookToolsFailClosed(t *testing.T) {
 	t.Parallel()
@@ -120,6 +144,10 @@ func TestHookToolsFailClosed(t *testing.T) {
 	b.calls.err = errors.New("secret of the database")
 	refuses("permission", map[string]any{"tool_name": "Bash", "input": map[string]any{}}, "internal error")
 	b.calls.err = nil
+	b.agents.agents["billing"].Limits = agent.Limits{CallsPerMinute: 60}
+	b.limits.err = &limit.Exceeded{Kind: limit.Rate, Limit: 60, RetryAfter: time.Second}
+	refuses("hook", toolMessage("PreToolUse"), "nothing was decided, try again in 1 s")
+	b.limits.err = nil
 	b.calls.waitEnds = func(context.Context) { panic("a bug") }
 	refuses("hook", toolMessage("PreToolUse"), "internal error")
 	if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "gate"}); err == nil || !strings.Contains(err.Error(), "unknown tool") {
@@ -130,4 +158,60 @@ func TestHookToolsFailClosed(t *testing.T) {
 	if a := b.sendRequest(r); a.status != http.StatusUnauthorized {
 		t.Errorf("another agent's key: %d %s", a.status, a.body)
 	}
+}
+
+// TestHookToolCancelled ends the wait of a call whose client cancels the request, as if it had left: the call goes on.
+func TestHookToolCancelled(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
+		var relayed []string
+		b := newBench(t, func(cfg *mcpserver.Config) {
+			cfg.Broadcast = func(_ context.Context, session uuid.UUID, request string) {
+				relayed = append(relayed, session.String()+" "+request)
+			}
+		})
+		post := func(body string, headers ...string) answer {
+			r := b.newRequest(t.Context(), body, headers...)
+			r.URL.Path, r.URL.RawQuery = "/agents/billing/hooks/claude-code/mcp", "skill=laptop"
+			return b.sendRequest(r)
+		}
+		begin := func() []string {
+			a := post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+			return []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25"}
+		}
+		session, other := begin(), begin()
+		cancel := func(id string, headers ...string) {
+			t.Helper()
+			if a := post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`, headers...); a.status != http.StatusAccepted {
+				t.Errorf("cancel: %d %s", a.status, a.body)
+			}
+		}
+		const permission = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"permission","arguments":{"tool_name":"Bash","input":{"command":"ls"}}}}`
+		id := uuid.New()
+		for want, passage := range map[string]call.Passage{" left": {ID: id, Pending: true}, " not_run ": {ID: id, Allowed: true}} {
+			b.calls.passage, b.calls.reports, relayed = passage, nil, nil
+			b.calls.waitEnds = func(wait context.Context) {
+				cancel("7")
+				cancel("7", other...)
+				cancel(`"7"`, session...)
+				cancel("7", append(session, "Authorization", "Bearer token-ann")...)
+				if wait.Err() != nil {
+					t.Error("another client's notification ended the wait")
+				}
+				cancel("7", session...)
+				<-wait.Done()
+			}
+			if a := post(permission, session...); a.status != http.StatusOK || strings.Contains(a.body, "result") {
+				t.Errorf("answered a request that its client cancelled: %d %s", a.status, a.body)
+			}
+			if len(b.calls.reports) != 1 || !strings.HasSuffix(b.calls.reports[0], want) {
+				t.Errorf("reported %q, want %q", b.calls.reports, want)
+			}
+			if len(relayed) != 3 {
+				t.Errorf("told other processes %q, want the three of other requests", relayed)
+			}
+		}
+		if a := post(permission, append(session, "Accept", "application/json")...); a.status != http.StatusNoContent || a.body != "" {
+			t.Errorf("without a stream: %d %s", a.status, a.body)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -128,11 +129,17 @@ func (x *sessionRequest) serveNotification() {
 		x.takeResponse()
 		return
 	}
-	if id := string(x.msg.RequestID); x.msg.Method == "notifications/cancelled" && id != "" && len(id) <= wire.MaxRequestID {
-		// The response ends, in whichever process holds it. The call continues.
-		if !x.Drop(conversation.ID, id) && x.Broadcast != nil {
-			x.Broadcast(x.r.Context(), conversation.ID, id)
-		}
-	}
+	x.dropCancelled(conversation.ID)
 	x.w.WriteHeader(http.StatusAccepted)
+}
+
+// dropCancelled ends the response to the request that a notification cancels, in whichever process holds it. The call continues.
+func (x *sessionRequest) dropCancelled(session uuid.UUID) {
+	id := string(x.msg.RequestID)
+	if x.msg.Method != "notifications/cancelled" || id == "" || len(id) > wire.MaxRequestID {
+		return
+	}
+	if !x.Drop(session, id) && x.Broadcast != nil {
+		x.Broadcast(x.r.Context(), session, id)
+	}
 }

@@ -104,22 +104,26 @@ func newApprovalsShowCmd(e *Env) *cobra.Command {
 	return cmd
 }
 
-// gateFields describes the claims of the caller of a gate-only call.
+// gateFields describes the claims of the caller of a gate-only call, as claims.
 func gateFields(g *client.GateCaller) (pairs []string) {
 	if g == nil {
 		return nil
 	}
-	pairs = []string{"Executed by", value(g.Host), "Location", value(g.Cwd)}
+	pairs = []string{
+		"Claimed by the caller", "Holdpoint did not check the indented lines",
+		"  Executed by", value(g.Host), "  Made for", value(g.Subject), "  Location", value(g.Cwd),
+	}
 	for _, path := range g.Paths {
-		pairs = append(pairs, "Resolved path", path)
+		pairs = append(pairs, "  Resolved path", path)
 	}
 	if f := g.File; f != nil {
 		state := "does not exist yet"
 		if f.Exists {
 			state = fmt.Sprintf("%d bytes", f.Size)
 		}
-		pairs = append(pairs, "Changes the file", f.Path+" ("+state+")")
+		pairs = append(pairs, "  Changes the file", f.Path+" ("+state+")")
 	}
+	pairs = append(pairs, "  Session", value(g.SessionID), "  Subagent", value(g.Subagent), "  Version", value(g.Version))
 	return pairs
 }
 

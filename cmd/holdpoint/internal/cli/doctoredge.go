@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime"
@@ -74,9 +75,9 @@ func checkPublicURL(s *skillCheck) []finding {
 	host, _, _ := net.SplitHostPort(s.addr)
 	behind := u.Scheme == "https" && s.edge.TLSCert == ""
 	switch {
-	case s.publicURL == "" && !isLoopback(host):
+	case s.publicURL == "" && !outbound.IsLoopbackHost(host):
 		return []finding{{warn, check, "not set, and the server listens on " + s.addr, "set --public-url to the URL that people and agents use"}}
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !outbound.IsLoopbackHost(u.Hostname()):
 		return []finding{{warn, check, shown + " is without TLS: credentials pass in the clear", "give --tls-cert and --tls-key, or put a proxy before it (docs/proxies.md)"}}
 	case u.Scheme == "http" && s.edge.TLSCert != "" && s.publicURL != "":
 		return []finding{{warn, check, shown + " is http, and the server has a TLS certificate", "set --public-url to the https URL"}}
@@ -87,11 +88,6 @@ func checkPublicURL(s *skillCheck) []finding {
 		}}
 	}
 	return []finding{{ok, check, shown, ""}}
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // hasSignInSetting reports whether the settings let people sign in without an invitation.

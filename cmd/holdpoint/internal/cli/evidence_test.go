@@ -15,10 +15,24 @@ func TestShowLastCall(t *testing.T) {
 	wantContains(t, "show", f.run("approvals", "show", "a1").wantCode(t, 0).stdout, "/amount: above_range; usual: 100 to 120; was: 120.00 in the last call to DE89<U+202E>, 2026-01-0")
 }
 
-// A call of a coding agent is shown with the claims of its hook.
+// A call of a coding agent, or of a gateway, is shown with the claims of its caller as claims.
 func TestShowGateCaller(t *testing.T) {
 	t.Parallel()
-	approval := strings.Replace(approvalText, `"rule"`, `"gate":{"host":"claude-code","cwd":"/w","paths":["/w/a\u202e"],"file":{"path":"/w/a","exists":false,"size":0}},"rule"`, 1)
-	f := newFake(t).setAnswer("GET /api/v1/approvals/a1", approval)
-	wantContains(t, "show", f.run("approvals", "show", "a1").wantCode(t, 0).stdout, "Executed by", "claude-code", "Location", "/w/a<U+202E>", "/w/a (does not exist yet)")
+	const gate = `"gate":{"host":"claude-code","subject":"ann","cwd":"/w","paths":["/w/a\u202e"],"file":{"path":"/w/a","exists":false,"size":0},` +
+		`"session_id":"s1","subagent":"explorer","version":"2.1"},`
+	for command, path := range map[string]string{"approvals": "approvals/a1", "calls": "calls/a1"} {
+		f := newFake(t).setAnswer("GET /api/v1/"+path, strings.Replace(approvalText, `"id"`, gate+`"id"`, 1))
+		said := f.run(command, "show", "a1").wantCode(t, 0).stdout
+		_, claims, _ := strings.Cut(said, "Claimed by the caller  Holdpoint did not check the indented lines\n")
+		for _, want := range []string{
+			"Executed by", "claude-code", "Made for", "ann", "Location", "/w", "Resolved path", "/w/a<U+202E>", "Changes the file",
+			"/w/a (does not exist yet)", "Session", "s1", "Subagent", "explorer", "Version", "2.1",
+		} {
+			before, after, found := strings.Cut(claims, want)
+			if !found || !strings.HasSuffix(before, "  ") {
+				t.Fatalf("%s show does not say %q as a claim: %s", command, want, said)
+			}
+			claims = after
+		}
+	}
 }

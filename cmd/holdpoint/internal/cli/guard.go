@@ -24,6 +24,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // guardOptions are the flags of the guard commands.
@@ -57,7 +58,7 @@ guard install HOST".
 The first lines of each command say what the guard of that host does not hold, and what does. See
 docs/guard.md.`
 	cmd.Args = usage(cobra.ExactArgs(1))
-	cmd.ValidArgs = hostWords()
+	cmd.ValidArgs = tool.Hosts()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, err := guard.ParseHost(args[0]); err != nil {
 			return misusef("%w, or a command: see holdpoint guard --help", err)
@@ -66,14 +67,6 @@ docs/guard.md.`
 	}
 	bindInstall(cmd, &o)
 	return cmd
-}
-
-func hostWords() []string {
-	words := make([]string, len(guard.Hosts()))
-	for i, host := range guard.Hosts() {
-		words[i] = string(host)
-	}
-	return words
 }
 
 // bindScope adds the flags that say whose settings a command is about.
@@ -117,7 +110,7 @@ server where they are missing. Without it, give a key of the agent with --key-fi
 stored. The key is stored in a file that only the user who runs the host can read.`,
 		Example: `  HOLDPOINT_URL=https://holdpoint.example.com HOLDPOINT_TOKEN=… holdpoint guard claude-code --agent laptop --project /home/me/src
   sudo holdpoint guard install codex --agent laptop --key-file - --url https://holdpoint.example.com < key`,
-		ValidArgs: hostWords(),
+		ValidArgs: tool.Hosts(),
 		RunE:      func(cmd *cobra.Command, args []string) error { return e.installGuard(cmd.Context(), args[0], o) },
 	}
 	bindInstall(cmd, &o)
@@ -537,7 +530,7 @@ func newGuardRemoveCmd(e *Env) *cobra.Command {
 settings stays, and so do agent, skill, keys and rules on the server. With the token of an operator, the
 server forgets the guard. Without it, operators are alerted.`,
 		Example:   "  holdpoint guard remove claude-code --dry-run",
-		ValidArgs: hostWords(),
+		ValidArgs: tool.Hosts(),
 		RunE:      func(cmd *cobra.Command, args []string) error { return e.removeGuard(cmd.Context(), args[0], &o) },
 	}
 	bindScope(cmd, &o)
@@ -584,7 +577,7 @@ func newGuardShowCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show HOST", Short: "Show what is installed, and what it does not hold",
 		Example:   "  holdpoint guard show claude-code",
-		ValidArgs: hostWords(),
+		ValidArgs: tool.Hosts(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			found, err := e.findGuarded(args[0], &o)
 			if err != nil {
@@ -624,7 +617,7 @@ the host reads and run as the host runs it, with a call that a rule denies. The 
 hook is gone or altered, if something else turns hooks off, or if the server does not answer.`,
 		Example:   "  holdpoint guard status\n  holdpoint guard status claude-code --json",
 		Args:      usage(cobra.MaximumNArgs(1)),
-		ValidArgs: hostWords(),
+		ValidArgs: tool.Hosts(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			guards, err := e.listGuards(args, &o)
 			if err != nil {
@@ -664,7 +657,7 @@ type installedGuard struct {
 // listGuards returns the guard of the host that was named, or of all hosts that have one.
 func (e *Env) listGuards(names []string, o *guardOptions) ([]installedGuard, error) {
 	if len(names) == 0 {
-		names = hostWords()
+		names = tool.Hosts()
 	}
 	scopes := []string{o.scope}
 	if o.scope == "" {
@@ -722,7 +715,7 @@ func newGuardTestCmd(e *Env) *cobra.Command {
 denies. It uses the model that the agent is set up with. The test passes if the server's refusal reaches
 the model, which proves that the agent runs the hook. The command does nothing if it is run.`,
 		Example:   "  holdpoint guard test claude-code",
-		ValidArgs: hostWords(),
+		ValidArgs: tool.Hosts(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := e.findGuarded(args[0], &o)
 			if err != nil {
@@ -753,7 +746,7 @@ func newGuardRulesCmd(e *Env) *cobra.Command {
 		Long: `Print the starter rules of a host, as a section of holdpoint.yaml. Reading and searching inside the
 projects pass and are recorded. The shell, edits, writes, the network and other paths wait for a person.`,
 		Example:   "  holdpoint guard rules claude-code --agent laptop --project /home/me/src | holdpoint apply -f -",
-		ValidArgs: hostWords(),
+		ValidArgs: tool.Hosts(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.scope = scopeUser
 			found, err := e.findGuarded(args[0], &o)

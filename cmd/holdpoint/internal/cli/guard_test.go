@@ -292,6 +292,7 @@ func TestGuardRefusesBadSettings(t *testing.T) {
 		"guard codex --agent a --program " + program:                          "--key-file: must name a file with a key of agent a",
 		"guard codex --agent a --program /nowhere":                            "--program",
 		"guard codex --agent a --url http://example.com --program " + program: "must begin with https",
+		"guard codex --agent a --url http://x.localhost --program " + program: "must begin with https",
 		"guard codex --agent a --wait 24h --program " + program:               "--wait 24h0m0s: must be between 5s and 12h",
 		"guard codex --agent a --wait 4s --program " + program:                "--wait 4s: must be between 5s and 12h",
 		"guard codex --agent a --policy --program " + program:                 "--policy: must be used with gemini",

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
+	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
@@ -46,7 +47,7 @@ func (e *Env) useLocalServer(ctx context.Context, found *guarded, o *guardOption
 		e.url = localRootURL
 	}
 	address, err := url.Parse(e.url)
-	if err != nil || address.Scheme != "http" || address.Hostname() != "127.0.0.1" && address.Hostname() != "localhost" {
+	if err != nil || address.Scheme != "http" || !outbound.IsLoopbackHost(address.Hostname()) {
 		return misusef("--url %q: must be an http:// address of this machine with --local, such as http://127.0.0.1:8080", e.url)
 	}
 	if port, err := strconv.Atoi(cmp.Or(address.Port(), "80")); found.managed && (err != nil || port >= 1024) {

@@ -23,6 +23,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/host"
@@ -122,10 +123,10 @@ func (e *Env) writeVerdict(hook *host.Hook, v host.Verdict) int {
 
 // runHook answers one message of a host.
 func (e *Env) runHook(cmd *cobra.Command, name string, o hookOptions) error {
-	hook := host.FindHook(name)
-	if hook == nil {
-		return misusef("host %q: must be one of %s", name, strings.Join(tool.Hosts(), ", "))
+	if _, err := guard.ParseHost(name); err != nil {
+		return misusef("%w", err)
 	}
+	hook := host.FindHook(name)
 	if o.plugin {
 		return e.printPlugin(cmd, hook)
 	}

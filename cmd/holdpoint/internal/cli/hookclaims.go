@@ -12,18 +12,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/guard"
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/runtime/host"
 )
 
-// Limits of the server on what a hook claims.
-const (
-	maxClaimedPaths = 64
-	maxClaimedPath  = 4096
-	maxClaimedText  = 64 << 10
-	// maxHashedFile is the number of bytes of the largest file whose digest is worth the time.
-	maxHashedFile = 64 << 20
-)
+// maxHashedFile is the number of bytes of the largest file whose digest is worth the time.
+const maxHashedFile = 64 << 20
 
 // claimContext returns what the hook tells the server about the machine: the server cannot see it, and shows it as the hook's word.
 func (h *hookCaller) claimContext() client.GateContext {
@@ -36,13 +32,13 @@ func (h *hookCaller) claimContext() client.GateContext {
 
 // resolvePaths follows the links of paths. Nil: one of them is not known for sure.
 func resolvePaths(folder string, named []string) []string {
-	if len(named) > maxClaimedPaths {
+	if len(named) > condition.MaxPaths {
 		return nil
 	}
 	var paths []string
 	for _, name := range named {
 		path, err := resolvePath(folder, name)
-		if err != nil || len(path) > maxClaimedPath || !utf8.ValidString(path) {
+		if err != nil || len(path) > condition.MaxPath || !utf8.ValidString(path) {
 			return nil
 		}
 		paths = append(paths, path)
@@ -111,7 +107,7 @@ func readChanged(folder, name string) *client.GateFile {
 		return nil
 	}
 	path, err := resolvePath(folder, name)
-	if err != nil || len(path) > maxClaimedPath || !utf8.ValidString(path) {
+	if err != nil || len(path) > condition.MaxPath || !utf8.ValidString(path) {
 		return nil
 	}
 	claim := &client.GateFile{Path: path}
@@ -139,7 +135,7 @@ func claimContent(claim *client.GateFile) error {
 		return err
 	}
 	defer file.Close()
-	if claim.Size > maxClaimedText {
+	if claim.Size > host.MaxFileText {
 		hash := sha256.New()
 		if claim.Size, err = io.Copy(hash, io.LimitReader(file, maxHashedFile)); err != nil {
 			return fmt.Errorf("read %s: %w", claim.Path, err)
@@ -147,14 +143,14 @@ func claimContent(claim *client.GateFile) error {
 		claim.SHA256 = hex.EncodeToString(hash.Sum(nil))
 		return nil
 	}
-	content, err := io.ReadAll(io.LimitReader(file, maxClaimedText+1))
+	content, err := io.ReadAll(io.LimitReader(file, host.MaxFileText+1))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", claim.Path, err)
 	}
 	claim.Size = int64(len(content))
 	sum := sha256.Sum256(content)
 	claim.SHA256 = hex.EncodeToString(sum[:])
-	if text := string(content); len(text) <= maxClaimedText && utf8.ValidString(text) && !strings.ContainsRune(text, 0) {
+	if text := string(content); len(text) <= host.MaxFileText && utf8.ValidString(text) && !strings.ContainsRune(text, 0) {
 		claim.Text = &text
 	}
 	return nil

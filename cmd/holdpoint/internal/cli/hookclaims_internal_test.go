@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/host"
 )
 
 // TestHookFollowsLinks: a link that leads out of a folder is resolved, and what is not known for sure is not claimed.
@@ -64,7 +66,7 @@ func TestHookFollowsLinks(t *testing.T) {
 func TestHookReadsFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for name, content := range map[string]string{"a.go": "package a\n", ".env": "KEY=1", "large": strings.Repeat("x", maxClaimedText+1), "binary": "a\x00b"} {
+	for name, content := range map[string]string{"a.go": "package a\n", ".env": "KEY=1", "large": strings.Repeat("x", host.MaxFileText+1), "binary": "a\x00b"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
