@@ -74,6 +74,8 @@ networkPolicy:
   egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]
 ingress: {enabled: true, tlsSecret: holdpoint-tls, annotations: {cert-manager.io/cluster-issuer: letsencrypt}}
 persistence: {existingClaim: homes}
+extraVolumes: [{name: database-ca, configMap: {name: database-ca}}]
+extraVolumeMounts: [{name: database-ca, mountPath: /etc/holdpoint/database-ca, readOnly: true}]
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/holdpoint"}}
 priorityClassName: high
 nodeSelector: {kubernetes.io/arch: amd64}
@@ -244,6 +246,7 @@ func TestRefusals(t *testing.T) {
 		"no password":         {`{publicURL: "https://a.example", postgresql: {enabled: true}, encryptionKey: {existingSecret: {name: k}}}`, "postgresql: password or existingSecret.name"},
 		"no key":              {`{publicURL: "https://a.example", database: {url: "postgres://a/b"}}`, "encryptionKey.existingSecret.name"},
 		"pooler without name": {`{publicURL: "https://a.example", database: {url: "postgres://a/b", listenKey: x}, encryptionKey: {existingSecret: {name: k}}}`, "database.existingSecret.name must be set"},
+		"TLS in the pod":      {minimal + "config: {tls_cert: /tls.crt, tls_key: /tls.key}", "config.tls_cert: the probes"},
 		"setting of chart":    {minimal + "config: {addr: ':1'}", "config.addr: the chart sets it"},
 		"misspelled value":    {minimal + "replica: 3", "replica"},
 		"path in URL":         {`{publicURL: "https://a.example/b", database: {url: "postgres://a/b"}, encryptionKey: {existingSecret: {name: k}}}`, "publicURL"},
@@ -258,6 +261,28 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestSecretsReplacePods: pods read variables once. So a new value in a Secret of the chart has to change the pods.
+func TestSecretsReplacePods(t *testing.T) {
+	t.Parallel()
+	bundled := func(password string) string { return strings.ReplaceAll(variants["bundled"], "p@ss/word", password) }
+	for name, values := range map[string][2]string{
+		"database.url":        {minimal, strings.ReplaceAll(minimal, "db.example.com", "db2.example.com")},
+		"postgresql.password": {bundled("one"), bundled("two")},
+	} {
+		var pods [2]string
+		for i := range values {
+			manifests, err := render(values[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods[i] = manifests["holdpoint/templates/deployment.yaml"]
+		}
+		if pods[0] == "" || pods[0] == pods[1] {
+			t.Errorf("another %s leaves the pods as they are", name)
+		}
 	}
 }
 
@@ -290,6 +315,9 @@ func TestObjectsFitTogether(t *testing.T) {
 		job := found["Job/gate-holdpoint-migrate"].(*batchv1.Job)
 		if job.Labels["app.kubernetes.io/component"] == pod.Labels["app.kubernetes.io/component"] {
 			t.Errorf("%s: the service selects the migration", name)
+		}
+		if database, ok := found["StatefulSet/gate-holdpoint-postgresql"].(*appsv1.StatefulSet); ok {
+			checkHardened(t, name, database.Spec.Template.Spec)
 		}
 		for _, spec := range []corev1.PodSpec{pod.Spec, job.Spec.Template.Spec} {
 			checkReferences(t, name, spec, found, values)
