@@ -64,7 +64,7 @@ config:
   keyset_kms_uri: aws-kms://arn:aws:kms:eu-central-1:1:key/1
 extraEnv: [{name: OIDC_SECRET, valueFrom: {secretKeyRef: {name: holdpoint-oidc, key: secret}}}]
 extraEnvFrom: [{secretRef: {name: models}}]
-image: {variant: cloud, tag: 1.2.3, pullSecrets: [registry]}
+image: {variant: cloud, tag: 1.2.3, digest: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", pullSecrets: [registry]}
 autoscaling: {enabled: true}
 metrics:
   from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
@@ -251,6 +251,8 @@ func TestRefusals(t *testing.T) {
 		"misspelled value":    {minimal + "replica: 3", "replica"},
 		"path in URL":         {`{publicURL: "https://a.example/b", database: {url: "postgres://a/b"}, encryptionKey: {existingSecret: {name: k}}}`, "publicURL"},
 		"other database":      {`{publicURL: "https://a.example", database: {url: "mysql://a/b"}, encryptionKey: {existingSecret: {name: k}}}`, "url"},
+		"digest in the tag":   {minimal + "image: {tag: '1.2.3@sha256:0'}", "tag"},
+		"no pods":             {minimal + "autoscaling: {enabled: true, minReplicas: 0}", "minReplicas"},
 		"unknown image":       {minimal + "image: {variant: large}", "variant"},
 		"too little grace":    {minimal + "terminationGracePeriodSeconds: 10", "terminationGracePeriodSeconds"},
 	}

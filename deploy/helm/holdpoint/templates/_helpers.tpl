@@ -16,7 +16,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "holdpoint.image" -}}
 {{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
-{{ .Values.image.repository }}:{{ $tag }}{{ if ne .Values.image.variant "slim" }}-{{ .Values.image.variant }}{{ end }}
+{{ .Values.image.repository }}:{{ $tag }}{{ if ne .Values.image.variant "slim" }}-{{ .Values.image.variant }}{{ end }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{- define "holdpoint.serviceAccount" -}}
