@@ -233,6 +233,11 @@ func embeddedLife(t *testing.T, w *world) {
 	first := w.startServer()
 	w.applyManifest(first, oneSkill(counting.URL, ""))
 	server := mustRun(t, w.dataDir)
+	backup := t.TempDir()
+	runHere(t, backup, w.dataDir, backupCommands(t, "/postgres/password"))
+	if dump, err := os.ReadFile(filepath.Join(backup, "holdpoint.dump")); err != nil || !bytes.HasPrefix(dump, []byte("PGDMP")) {
+		t.Errorf("no backup of the embedded cluster was made: %v", err)
+	}
 	first.Kill()
 	if err := checkGone(server); err == nil {
 		t.Fatal("PostgreSQL ended with the process that was killed; it should have survived")

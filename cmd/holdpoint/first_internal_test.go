@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,13 +61,20 @@ func TestFirstPersonGetsALink(t *testing.T) {
 	}
 }
 
-// TestInviteNeedsFirst: the command is for the first person only, and needs a database that is set up.
+// TestInviteNeedsFirst: the command is for the first person only, and needs the server's database. It makes none.
 func TestInviteNeedsFirst(t *testing.T) {
 	t.Parallel()
-	var out, problems bytes.Buffer
-	code := run(t.Context(), []string{"invite", "--data-dir", t.TempDir()}, func(string) string { return "" }, strings.NewReader(""), &out, &problems)
-	if code != 1 || !strings.Contains(problems.String(), "--first") {
-		t.Errorf("exit code %d, %q", code, problems.String())
+	dir := t.TempDir()
+	for want, args := range map[string][]string{"--first": nil, dir + " has no database": {"--first"}} {
+		var out, problems bytes.Buffer
+		args = append([]string{"invite", "--data-dir", dir}, args...)
+		code := run(t.Context(), args, func(string) string { return "" }, strings.NewReader(""), &out, &problems)
+		if code != 1 || !strings.Contains(problems.String(), want) {
+			t.Errorf("%v: exit code %d, %q", args, code, problems.String())
+		}
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
+		t.Errorf("the data directory has %v, %v", made, err)
 	}
 }
 

@@ -64,7 +64,7 @@ config:
   keyset_kms_uri: aws-kms://arn:aws:kms:eu-central-1:1:key/1
 extraEnv: [{name: OIDC_SECRET, valueFrom: {secretKeyRef: {name: holdpoint-oidc, key: secret}}}]
 extraEnvFrom: [{secretRef: {name: models}}]
-image: {variant: cloud, tag: 1.2.3, pullSecrets: [registry]}
+image: {variant: cloud, tag: 1.2.3, digest: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", pullSecrets: [registry]}
 autoscaling: {enabled: true}
 metrics:
   from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
@@ -74,6 +74,8 @@ networkPolicy:
   egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]
 ingress: {enabled: true, tlsSecret: holdpoint-tls, annotations: {cert-manager.io/cluster-issuer: letsencrypt}}
 persistence: {existingClaim: homes}
+extraVolumes: [{name: database-ca, configMap: {name: database-ca}}]
+extraVolumeMounts: [{name: database-ca, mountPath: /etc/holdpoint/database-ca, readOnly: true}]
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/holdpoint"}}
 priorityClassName: high
 nodeSelector: {kubernetes.io/arch: amd64}
@@ -244,10 +246,13 @@ func TestRefusals(t *testing.T) {
 		"no password":         {`{publicURL: "https://a.example", postgresql: {enabled: true}, encryptionKey: {existingSecret: {name: k}}}`, "postgresql: password or existingSecret.name"},
 		"no key":              {`{publicURL: "https://a.example", database: {url: "postgres://a/b"}}`, "encryptionKey.existingSecret.name"},
 		"pooler without name": {`{publicURL: "https://a.example", database: {url: "postgres://a/b", listenKey: x}, encryptionKey: {existingSecret: {name: k}}}`, "database.existingSecret.name must be set"},
+		"TLS in the pod":      {minimal + "config: {tls_cert: /tls.crt, tls_key: /tls.key}", "config.tls_cert: the probes"},
 		"setting of chart":    {minimal + "config: {addr: ':1'}", "config.addr: the chart sets it"},
 		"misspelled value":    {minimal + "replica: 3", "replica"},
 		"path in URL":         {`{publicURL: "https://a.example/b", database: {url: "postgres://a/b"}, encryptionKey: {existingSecret: {name: k}}}`, "publicURL"},
 		"other database":      {`{publicURL: "https://a.example", database: {url: "mysql://a/b"}, encryptionKey: {existingSecret: {name: k}}}`, "url"},
+		"digest in the tag":   {minimal + "image: {tag: '1.2.3@sha256:0'}", "tag"},
+		"no pods":             {minimal + "autoscaling: {enabled: true, minReplicas: 0}", "minReplicas"},
 		"unknown image":       {minimal + "image: {variant: large}", "variant"},
 		"too little grace":    {minimal + "terminationGracePeriodSeconds: 10", "terminationGracePeriodSeconds"},
 	}
@@ -258,6 +263,22 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestNewDatabaseReplacesPods: pods read variables once. So another URL in the Secret of the chart has to change the pods.
+func TestNewDatabaseReplacesPods(t *testing.T) {
+	t.Parallel()
+	var pods []string
+	for _, host := range []string{"db.example.com", "db2.example.com"} {
+		manifests, err := render(strings.ReplaceAll(minimal, "db.example.com", host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods = append(pods, manifests["holdpoint/templates/deployment.yaml"])
+	}
+	if pods[0] == "" || pods[0] == pods[1] {
+		t.Error("another database.url leaves the pods as they are")
 	}
 }
 
@@ -290,6 +311,9 @@ func TestObjectsFitTogether(t *testing.T) {
 		job := found["Job/gate-holdpoint-migrate"].(*batchv1.Job)
 		if job.Labels["app.kubernetes.io/component"] == pod.Labels["app.kubernetes.io/component"] {
 			t.Errorf("%s: the service selects the migration", name)
+		}
+		if database, ok := found["StatefulSet/gate-holdpoint-postgresql"].(*appsv1.StatefulSet); ok {
+			checkHardened(t, name, database.Spec.Template.Spec)
 		}
 		for _, spec := range []corev1.PodSpec{pod.Spec, job.Spec.Template.Spec} {
 			checkReferences(t, name, spec, found, values)

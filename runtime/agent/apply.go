@@ -190,8 +190,7 @@ func (a *application) applyTo(ctx context.Context, e *edit) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	pruned, err := a.applyLabel(ctx, e, policies)
-	return slices.Concat(changes, list, pruned), err
+	return a.applyLabel(ctx, e, policies, slices.Concat(changes, list))
 }
 
 func (e *edit) applySkill(ctx context.Context, r report, name string, after *skillState, stored []string) ([]Change, error) {

@@ -193,7 +193,7 @@ func (v *versions[S]) propose(ctx context.Context, name string, after *S) (bool,
 		action = ActionCreate
 	}
 	return true, v.edit.propose(ctx, dualcontrol.Proposal{
-		Kind: v.about.controlled, Subject: v.subject(name), Name: name, Action: action,
+		Kind: v.about.controlled, Subject: subjectOf(v.about.kind, name), Name: name, Action: action,
 		Fields: proposedFields(list(before.Spec), list(after)), Payload: versionProposal[S]{before.Revision, after},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval/policy"
+	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
 // labeled is a part of the registry that files declare.
@@ -31,11 +32,11 @@ func (a *application) listLabeled() map[labeled]string {
 	return parts
 }
 
-// applyLabel gives the parts of the spec its label. With Prune, it then deletes the parts that had the label before and are not in the
-// spec. A part that has another label is an error.
-func (a *application) applyLabel(ctx context.Context, e *edit, policies *versions[policy.Spec]) ([]Change, error) {
+// applyLabel gives the parts of the spec its label, and adds it to their changes. With Prune, it then deletes the parts that had the label
+// before and are not in the spec. A part that has another label is an error.
+func (a *application) applyLabel(ctx context.Context, e *edit, policies *versions[policy.Spec], changes []Change) ([]Change, error) {
 	if a.spec.Label == "" {
-		return nil, nil
+		return changes, nil
 	}
 	present := map[labeled]string{}
 	rows, _ := e.tx.Query(ctx, `SELECT kind, name, label FROM labels`)
@@ -58,8 +59,8 @@ func (a *application) applyLabel(ctx context.Context, e *edit, policies *version
 	if err != nil {
 		return nil, fmt.Errorf("write labels: %w", err)
 	}
-	if !a.spec.Prune {
-		return nil, nil
+	if changes, err = a.addLabels(ctx, e, changes, present); err != nil || !a.spec.Prune {
+		return changes, err
 	}
 	rows, _ = e.tx.Query(ctx, `SELECT kind, name FROM labels WHERE label = $1
 		ORDER BY array_position(ARRAY['rule', 'agent', 'skill', 'policy'], kind), name`, a.spec.Label)
@@ -67,7 +68,6 @@ func (a *application) applyLabel(ctx context.Context, e *edit, policies *version
 	if err != nil {
 		return nil, fmt.Errorf("read labels: %w", err)
 	}
-	var changes []Change
 	for _, part := range list {
 		if _, kept := declared[part]; kept {
 			continue
@@ -81,6 +81,58 @@ func (a *application) applyLabel(ctx context.Context, e *edit, policies *version
 		}
 	}
 	return changes, nil
+}
+
+// addLabels adds the label to the changes of parts that did not have it, and records it for those that existed before.
+func (a *application) addLabels(ctx context.Context, e *edit, changes []Change, present map[labeled]string) ([]Change, error) {
+	declared, added := a.listLabeled(), []FieldChange{{Field: "label", New: a.spec.Label}}
+	for i := range changes {
+		change := &changes[i]
+		part := labeled{change.Kind, change.Name}
+		_, mayHaveLabel := declared[part]
+		isNew := change.Action == ActionCreate
+		if !mayHaveLabel || present[part] != "" || isNew && change.Waits != "" {
+			continue
+		}
+		present[part] = a.spec.Label // a second change of the part waits
+		if change.Waits != "" {      // the label does not
+			changes = append(changes, Change{Kind: part.Kind, Name: part.Name, Action: ActionUpdate, Fields: added})
+		} else if change.Fields = append(change.Fields, added...); !isNew {
+			change.Action = ActionUpdate
+		}
+		if isNew {
+			continue
+		}
+		if err := e.recordLabel(ctx, part, added); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
+}
+
+func (e *edit) recordLabel(ctx context.Context, part labeled, added []FieldChange) error {
+	var action audit.Action
+	subject := subjectOf(part.Kind, part.Name)
+	switch part.Kind {
+	case KindRule:
+		action = audit.RuleUpdated
+	case KindPolicy:
+		action = audit.PolicyUpdated
+	case KindAgent:
+		row, err := readAgentRow(ctx, e.tx, `a.name = $1`, part.Name)
+		if err != nil {
+			return fmt.Errorf("label agent %q: %w", part.Name, err)
+		}
+		action, subject = audit.AgentUpdated, row.ID
+	case KindSkill:
+		row, err := readSkillRow(ctx, e.tx, `s.name = $1`, part.Name)
+		if err != nil {
+			return fmt.Errorf("label skill %q: %w", part.Name, err)
+		}
+		action, subject = audit.SkillUpdated, row.ID
+	}
+	e.recordChange(action, subject, auditData(part.Name, added))
+	return nil
 }
 
 // deletePart deletes a part that the spec does not declare any more. It returns nil if there is none. A policy that something still

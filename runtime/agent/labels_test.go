@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 const pruned = `{"label":"platform","prune":true,
@@ -47,6 +48,32 @@ func TestPrune(t *testing.T) {
 	export, err := w.Export(t.Context())
 	if err != nil || len(export.Spec.Skills) != 1 || len(export.Spec.Agents) != 3 || len(export.Spec.Rules) != 1 || len(export.Spec.Policies) != 0 {
 		t.Errorf("left: %+v, %v", export.Spec, err)
+	}
+}
+
+// A label is a change: it lets a later apply delete the part. So it is shown and recorded once.
+func TestLabelIsShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	unlabeled := strings.Replace(pruned, `"label":"platform","prune":true,`, "", 1)
+	w.registry.ApplyJSON(unlabeled)
+	before := w.db.Count("audit_events")
+	want := []string{"update policy two", "update skill ledger", "update skill mail", "update agent billing", "unchanged assignment billing/ledger", "unchanged assignment billing/mail", "update rule never"}
+	dry, err := w.Apply(t.Context(), operator, readSpec(t, pruned), true)
+	if got := formatActions(dry); err != nil || !slices.Equal(got, want) {
+		t.Errorf("dry run: %v, %v", got, err)
+	}
+	for _, change := range w.registry.ApplyJSON(pruned) {
+		if fields := change.Fields; change.Kind != agent.KindAssignment && (len(fields) != 1 || fields[0].Field != "label" || fields[0].Old != "" || fields[0].New != "platform") {
+			t.Errorf("%s %s: %+v", change.Kind, change.Name, fields)
+		}
+	}
+	if n := w.db.Count("audit_events") - before; n != 5 {
+		t.Errorf("%d events, want one of each part", n)
+	}
+	w.registry.ApplyJSON(pruned)
+	if n := w.db.Count("audit_events") - before; n != 5 {
+		t.Errorf("%d events after the same again", n)
 	}
 }
 

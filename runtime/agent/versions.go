@@ -141,7 +141,7 @@ func (v *versions[S]) set(ctx context.Context, r report, name string, spec *S) (
 	}
 	data := auditData(name, change.Fields)
 	data["revision"] = version.Revision
-	v.edit.recordChange(action, v.subject(name), data)
+	v.edit.recordChange(action, subjectOf(v.about.kind, name), data)
 	if change.Action == ActionCreate {
 		err = v.edit.deleteLabel(ctx, labeled{v.about.kind, name})
 	}
@@ -159,13 +159,13 @@ func (v *versions[S]) remove(ctx context.Context, name string) error {
 	if _, err := v.store(ctx, name, nil); err != nil {
 		return err
 	}
-	v.edit.recordChange(v.about.deleted, v.subject(name), auditData(name, nil))
+	v.edit.recordChange(v.about.deleted, subjectOf(v.about.kind, name), auditData(name, nil))
 	return v.edit.deleteLabel(ctx, labeled{v.about.kind, name})
 }
 
-// subject returns the id in the audit log, which follows from the name.
-func (v *versions[S]) subject(name string) uuid.UUID {
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:"+v.about.kind+":"+name))
+// subjectOf returns the id of a rule or policy in the audit log, which follows from the name.
+func subjectOf(kind, name string) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:"+kind+":"+name))
 }
 
 func (v *versions[S]) store(ctx context.Context, name string, spec *S) (Version[S], error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -63,7 +64,11 @@ or has a token: people then invite others with "holdpoint invitation create".`,
 }
 
 func (e *Env) inviteFirst(ctx context.Context, d database, publicURL string, separate bool) (err error) {
-	db, err := postgres.Open(ctx, d.postgresConfig(e))
+	config := d.postgresConfig(e)
+	if config.DatabaseURL == "" && !fileExists(filepath.Join(d.dataDir, "postgres")) { // opening it would make one
+		return fmt.Errorf("the data directory %s has no database: give the server's --data-dir, or set its DATABASE_URL", d.dataDir)
+	}
+	db, err := postgres.Open(ctx, config)
 	if err != nil {
 		return err
 	}

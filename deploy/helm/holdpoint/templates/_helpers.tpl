@@ -16,7 +16,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "holdpoint.image" -}}
 {{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
-{{ .Values.image.repository }}:{{ $tag }}{{ if ne .Values.image.variant "slim" }}-{{ .Values.image.variant }}{{ end }}
+{{ .Values.image.repository }}:{{ $tag }}{{ if ne .Values.image.variant "slim" }}-{{ .Values.image.variant }}{{ end }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{- define "holdpoint.serviceAccount" -}}
@@ -36,6 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.postgresql.enabled (not .Values.postgresql.password) (not .Values.postgresql.existingSecret.name) }}{{ fail "postgresql: password or existingSecret.name must be set" }}{{ end -}}
 {{- if not .Values.encryptionKey.existingSecret.name }}{{ fail "encryptionKey.existingSecret.name: must name a Secret with a keyset, made with: kubectl create secret generic NAME --from-literal=keyset=\"$(holdpoint keyset new)\"" }}{{ end -}}
 {{- range $name, $_ := .Values.config }}{{ if has $name (list "addr" "public_url" "data_dir" "metrics_addr" "oidc_config" "agent_oauth_config" "bootstrap_token" "bootstrap_token_file") }}{{ fail (printf "config.%s: the chart sets it from other values" $name) }}{{ end }}{{ end -}}
+{{- range $name := list "tls_cert" "tls_key" }}{{ if hasKey $.Values.config $name }}{{ fail (printf "config.%s: the probes and the Service use plain HTTP; let the ingress controller end TLS, with ingress.tlsSecret" $name) }}{{ end }}{{ end -}}
 {{- end -}}
 
 {{/* Variables with the database; given the name of a Secret for database.url. */}}
