@@ -205,3 +205,15 @@ func TestCheckReadsFilesOfUsers(t *testing.T) {
 		wantFinding(t, g.Check(w.Machine), false, want)
 	}
 }
+
+// A hook that someone altered does not get the token of the operator who checks it.
+func TestCanaryHasNoToken(t *testing.T) {
+	t.Setenv("HOLDPOINT_TOKEN", "s3cret")
+	w := newWorld(t)
+	g := w.guard(guard.ClaudeCode, false)
+	w.install(g)
+	path := w.File(guard.ClaudeCode, false)
+	w.write(path, strings.Replace(w.read(path), "/usr/bin/env -i", "/usr/bin/env", 1))
+	w.setProgram(`echo "token: $HOLDPOINT_TOKEN." >&2; exit 2`)
+	wantFinding(t, g.Canary(t.Context(), w.Machine), true, "token: .")
+}
