@@ -54,7 +54,11 @@ func PreviewChange(name, tool string, arguments json.RawMessage, content *string
 		return c, true
 	}
 	c.Before, c.After, c.Whole = *content, *content, true
+	compared := 0
 	for _, r := range replacements {
+		if compared += len(c.After); compared > maxCompared {
+			return Change{}, false
+		}
 		switch n := strings.Count(c.After, r.old); {
 		case r.old == "" && c.After == "": // some hosts write a new file so
 			c.After = r.new
@@ -76,8 +80,12 @@ func PreviewChange(name, tool string, arguments json.RawMessage, content *string
 	return c, true
 }
 
-// maxChanged is the number of bytes of the longest content that a preview has.
-const maxChanged = 4 << 20
+const (
+	// maxChanged is the number of bytes of the longest content that a preview has.
+	maxChanged = 4 << 20
+	// maxCompared bounds the bytes in which the texts to replace are looked for.
+	maxCompared = 16 << 20
+)
 
 // readReplacements returns the texts that the arguments replace, in one of the forms of the hosts.
 func readReplacements(arguments json.RawMessage) []replacement {

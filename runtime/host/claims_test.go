@@ -92,6 +92,18 @@ func patchOf(t *testing.T, lines ...string) json.RawMessage {
 	return text
 }
 
+// TestPreviewIsBounded: a call with many edits of a long file has no preview, because a page would take minutes to make it.
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+	content, edit := strings.Repeat("a", 64<<10), `{"old_string":"a","new_string":"b"},`
+	for n, want := range map[int]bool{200: true, 300: false} {
+		arguments := `{"file_path":"/x","edits":[` + strings.TrimSuffix(strings.Repeat(edit, n), ",") + `]}`
+		if _, ok := host.PreviewChange(host.ClaudeCode, "MultiEdit", json.RawMessage(arguments), &content); ok != want {
+			t.Errorf("%d edits: %v, want %v", n, ok, want)
+		}
+	}
+}
+
 // The paths of a patch are known only if every host that reads it changes these files and no others.
 func TestPatchPaths(t *testing.T) {
 	t.Parallel()
