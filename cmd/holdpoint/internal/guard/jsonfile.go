@@ -51,9 +51,10 @@ func parseJSON(text []byte, comments bool) (*jsonFile, error) {
 // maxNesting is how deep lists and objects may be nested. The parser would overflow the stack at a million.
 const maxNesting = 100
 
-var nestingToken = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|[\[{\]}]`)
+var nestingToken = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*(?:"|\\?\z)|//[^\n]*|/\*.*?(?:\*/|\z)|[\[{\]}]`)
 
-// nestsDeeply reports whether lists and objects are nested deeper than maxNesting.
+// nestsDeeply reports whether lists and objects are nested deeper than maxNesting. A text or comment that does not end goes to the end of the
+// file: else each would be searched to its end.
 func nestsDeeply(text []byte) bool {
 	depth := 0
 	for _, token := range nestingToken.FindAll(text, -1) {

@@ -194,6 +194,7 @@ func TestCheckReadsFilesOfUsers(t *testing.T) {
 	for want, replace := range map[string]func(path string) error{
 		"must be a regular file":              func(path string) error { return os.Symlink(os.DevNull, path) },
 		"must have at most 1048576 bytes":     func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 4<<20)) },
+		"parsing comment: unexpected EOF":     func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("/*["), 300_000), 0o600) },
 		"must nest lists and objects at most": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte(`[/*"]*/`), 2000), 0o600) },
 	} {
 		w := newWorld(t)
