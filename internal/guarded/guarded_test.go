@@ -109,6 +109,26 @@ func newReport() guarded.Report {
 	return guarded.Report{WatchKey: strings.Repeat("k", 32), Host: "claude-code", Machine: "m1", Scope: "machine", Version: "1", Files: []string{"/f"}, Every: 15 * time.Second}
 }
 
+// A guard that changes again and again, as an agent with its keys could report, does not fill the audit log and the chats.
+func TestReportsOfChangesAreLimited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := uuid.New()
+	for i := range 40 {
+		r := newReport()
+		if i%2 == 1 {
+			r.Problems = []string{"the hook is gone"}
+		}
+		err := w.Report(t.Context(), w.agent, id, r)
+		if _, isRefused := errors.AsType[*fault.InvalidError](err); isRefused != (i >= 30 && i%2 == 0) || err != nil && !isRefused {
+			t.Fatalf("report %d: %v", i, err)
+		}
+	}
+	if said, lasting := w.told(); len(said) != 29 || lasting != 1 {
+		t.Errorf("%d alerts, %d last", len(said), lasting)
+	}
+}
+
 // A guard is registered, watched, broken, mended and removed. People are alerted once for each, until it ends.
 func TestReports(t *testing.T) {
 	t.Parallel()

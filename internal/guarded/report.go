@@ -41,7 +41,14 @@ const (
 	maxProblem               = 1000
 	maxEvery                 = time.Hour
 	maxGuards                = 200 // of one agent
+
+	// A process takes so many changes of one guard in a time: each is an audit event, and may be a message to people, and an agent may have the keys
+	// with which it reports.
+	maxChanges, changesTime = 30, 10 * time.Minute
 )
+
+// maxTracked is the number of guards that a process counts or remembers.
+const maxTracked = 10_000
 
 // validate checks a report. Error: *[fault.InvalidError].
 func (r *Report) validate() error {
@@ -159,6 +166,9 @@ func (r *Report) files() []string {
 
 // storeReport changes a guard to what a report says.
 func (s *Service) storeReport(ctx context.Context, tx pgx.Tx, g Guard, r *Report) error {
+	if (r.state() != g.State || !slices.Equal(r.Problems, g.Problems)) && !s.takeChange(g.ID) {
+		return fault.Invalid("problems", fmt.Sprintf("must change at most %d times in %s", maxChanges, changesTime))
+	}
 	was := g
 	g.Host, g.Machine, g.Scope, g.Version, g.Files, g.State = r.Host, r.Machine, r.Scope, r.Version, r.files(), r.state()
 	g.Problems = append([]string{}, r.Problems...)
@@ -169,6 +179,29 @@ func (s *Service) storeReport(ctx context.Context, tx pgx.Tx, g Guard, r *Report
 		return err
 	}
 	return s.changeState(ctx, tx, &was, &g, audit.Agent(g.AgentID))
+}
+
+// changesCount counts the changes of a guard since a time.
+type changesCount struct {
+	since time.Time
+	n     int
+}
+
+// takeChange counts a change of a guard. It reports false if there were too many.
+func (s *Service) takeChange(id uuid.UUID) bool {
+	now := s.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.changes) >= maxTracked {
+		clear(s.changes)
+	}
+	c := s.changes[id]
+	if now.Sub(c.since) >= changesTime {
+		c = changesCount{since: now}
+	}
+	c.n++
+	s.changes[id] = c
+	return c.n <= maxChanges
 }
 
 // changeState stores the state of a guard if it changed. An alert begins with each state that alerts, and ends with it.
@@ -206,10 +239,9 @@ func (s *Service) changeState(ctx context.Context, tx pgx.Tx, was, g *Guard, by 
 
 // NoteAsked notes that the hook of a guard asked about a call. It costs nothing most of the time. Ids of no guard of the agent are ignored.
 func (s *Service) NoteAsked(ctx context.Context, agentID, id uuid.UUID) {
-	const most = 10_000
 	now := s.Now()
 	s.mu.Lock()
-	if len(s.asked) >= most {
+	if len(s.asked) >= maxTracked {
 		clear(s.asked)
 	}
 	isDue := now.Sub(s.asked[id]) >= askedInterval

@@ -112,8 +112,9 @@ type Config struct {
 type Service struct {
 	Config
 
-	mu    sync.Mutex
-	asked map[uuid.UUID]time.Time // by guard, when its last question was stored
+	mu      sync.Mutex
+	asked   map[uuid.UUID]time.Time    // by guard, when its last question was stored
+	changes map[uuid.UUID]changesCount // by guard
 }
 
 // New makes a service.
@@ -127,7 +128,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Interval == 0 {
 		cfg.Interval = checkInterval
 	}
-	return &Service{Config: cfg, asked: map[uuid.UUID]time.Time{}}, nil
+	return &Service{Config: cfg, asked: map[uuid.UUID]time.Time{}, changes: map[uuid.UUID]changesCount{}}, nil
 }
 
 const columns = `id, agent_id, watch_key_hash, host, machine, scope, version, files, registered_at, asked_at, watched_at, problems,

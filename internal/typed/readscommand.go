@@ -154,7 +154,6 @@ var (
 		"tr":   {flags: "dsc", stream: true},
 		"stat": {valued: "cf"},
 		"du":   {flags: "shadc", long: "--max-depth=", valued: "d", folder: true},
-		"diff": {flags: "uqrwbB", valued: "U", long: "--unified= --brief"},
 		"rg": {
 			flags: "nilcvwFSsNHIoUPhqx", valued: "etTABCmMj", globs: "-g --glob --iglob", words: 1, folder: true,
 			long: "--files --files-with-matches --files-without-match --line-number --no-line-number --no-heading --heading --ignore-case --smart-case --case-sensitive --count --fixed-strings --word-regexp --only-matching --column --multiline --no-messages --with-filename --no-filename --invert-match --stats --trim --type= --type-not= --max-count= --max-depth= --max-columns= --context= --after-context= --before-context= --color= --sort= --regexp=",

@@ -103,6 +103,8 @@ func TestFilesRead(t *testing.T) {
 		`git diff --output=a`:            "",
 		`git diff --no-index a b`:        "",
 		`git diff --ext-diff`:            "",
+		`diff folder file`:               "", // it follows the link folder/file
+		`diff -r a b`:                    "",
 		`git grep -O foo`:                "",
 		`git push`:                       "",
 		`git branch new`:                 "",

@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/rawjson"
@@ -38,12 +39,13 @@ func PreviewChange(name, tool string, arguments json.RawMessage, content *string
 	if hook.NameChanged(&Event{Tool: tool, Arguments: arguments}) == "" {
 		return c, false
 	}
+	t := hook.findTool(tool)
 	for _, name := range []string{"content", "file_text"} {
-		if len(given[name]) == 1 && content != nil {
+		if t.takes(name) && len(given[name]) == 1 && content != nil {
 			return Change{Before: *content, After: given[name][0], Whole: true}, true
 		}
 	}
-	replacements := readReplacements(arguments)
+	replacements := t.readReplacements(arguments)
 	if len(replacements) == 0 {
 		return c, false
 	}
@@ -54,7 +56,11 @@ func PreviewChange(name, tool string, arguments json.RawMessage, content *string
 		return c, true
 	}
 	c.Before, c.After, c.Whole = *content, *content, true
+	compared := 0
 	for _, r := range replacements {
+		if compared += len(c.After); compared > maxCompared {
+			return Change{}, false
+		}
 		switch n := strings.Count(c.After, r.old); {
 		case r.old == "" && c.After == "": // some hosts write a new file so
 			c.After = r.new
@@ -76,29 +82,33 @@ func PreviewChange(name, tool string, arguments json.RawMessage, content *string
 	return c, true
 }
 
-// MaxFileText is the number of bytes of the longest file that a caller may send with a call.
-const MaxFileText = 64 << 10
+const (
+	// MaxFileText is the number of bytes of the longest file that a caller may send with a call.
+	MaxFileText = 64 << 10
+	// maxChanged is the number of bytes of the longest content that a preview has.
+	maxChanged = 4 << 20
+	// maxCompared bounds the bytes in which the texts to replace are looked for.
+	maxCompared = 16 << 20
+)
 
-// maxChanged is the number of bytes of the longest content that a preview has.
-const maxChanged = 4 << 20
-
-// readReplacements returns the texts that the arguments replace, in one of the forms of the hosts.
-func readReplacements(arguments json.RawMessage) []replacement {
+// readReplacements returns the texts that the arguments replace. Hosts ignore arguments that they do not know, so only those of the tool count.
+func (t *nativeTool) readReplacements(arguments json.RawMessage) []replacement {
+	if !t.takes("edits") {
+		if r, ok := readReplacement(arguments, t.takes); ok {
+			return []replacement{r}
+		}
+		return nil
+	}
 	var edits []json.RawMessage
 	for m, err := range rawjson.Members([]byte(arguments)) {
-		if err != nil {
-			return nil
-		}
-		if m.Name() == "edits" && json.Unmarshal(m.Value, &edits) != nil {
+		if err != nil || m.Name() == "edits" && json.Unmarshal(m.Value, &edits) != nil {
 			return nil
 		}
 	}
-	if edits == nil {
-		edits = []json.RawMessage{arguments}
-	}
+	one := FindHook(ClaudeCode).findTool("Edit") // whose arguments each edit has
 	var list []replacement
 	for _, edit := range edits {
-		r, ok := readReplacement(edit)
+		r, ok := readReplacement(edit, one.takes)
 		if !ok {
 			return nil
 		}
@@ -107,7 +117,8 @@ func readReplacements(arguments json.RawMessage) []replacement {
 	return list
 }
 
-func readReplacement(edit json.RawMessage) (r replacement, ok bool) {
+// readReplacement reads a replacement from the arguments that a tool takes.
+func readReplacement(edit json.RawMessage, takes func(names ...string) bool) (r replacement, ok bool) {
 	hasOld, hasNew := false, false
 	for m, err := range rawjson.Members([]byte(edit)) {
 		if err != nil {
@@ -117,12 +128,13 @@ func readReplacement(edit json.RawMessage) (r replacement, ok bool) {
 		if m.Value.Kind() == '"' {
 			text = rawjson.Unquote(m.Value)
 		}
-		switch m.Name() {
-		case "old_string", "old_str", "oldString":
+		switch name := m.Name(); {
+		case !takes(name):
+		case slices.Contains([]string{"old_string", "old_str", "oldString"}, name):
 			r.old, hasOld = text, m.Value.Kind() == '"'
-		case "new_string", "new_str", "newString":
+		case slices.Contains([]string{"new_string", "new_str", "newString"}, name):
 			r.new, hasNew = text, m.Value.Kind() == '"'
-		case "replace_all", "replaceAll":
+		case name == "replace_all" || name == "replaceAll":
 			r.all = m.Value.Kind() == 't'
 		}
 	}

@@ -52,17 +52,16 @@ func (h *Hook) NamePaths(e *Event) []string {
 		return namePatched(readPatchText(given))
 	}
 	var paths []string
+	isNamed := false // by an argument that the tool reads
 	for _, name := range slices.Concat(folderArguments, fileArguments, listArguments) {
 		paths = append(paths, given[name]...)
+		isNamed = isNamed || len(given[name]) > 0 && t.takes(name)
 	}
 	switch {
 	case t.isShell():
-		folder := "."
-		if len(paths) > 0 {
-			folder = paths[0]
-		}
+		folder, ok := t.findFolder(given)
 		read := typed.FilesRead(first(given["command"]))
-		if len(read) == 0 {
+		if !ok || len(read) == 0 {
 			return nil
 		}
 		for _, file := range read {
@@ -71,13 +70,31 @@ func (h *Hook) NamePaths(e *Event) []string {
 			}
 			paths = append(paths, file)
 		}
-	case len(paths) == 0 && t.takes(slices.Concat(folderArguments, fileArguments, listArguments)...):
-		paths = []string{"."}
+	case !isNamed && t.takes(slices.Concat(folderArguments, fileArguments, listArguments)...):
+		paths = append(paths, ".")
 	}
 	return paths
 }
 
-// NameChanged returns the one file that a call would change, as the call names it; "" if there is none.
+// findFolder returns the folder in which a tool runs a command. Not ok: the host may ignore the argument that names it, or there are two.
+func (t *nativeTool) findFolder(given map[string][]string) (folder string, ok bool) {
+	var folders []string
+	for _, name := range folderArguments {
+		if len(given[name]) > 0 && !t.takes(name) {
+			return "", false
+		}
+		folders = append(folders, given[name]...)
+	}
+	switch len(folders) {
+	case 0:
+		return ".", true
+	case 1:
+		return folders[0], true
+	}
+	return "", false
+}
+
+// NameChanged returns the one file that a call would change, as the call names it; "" if there is none, or several are named.
 func (h *Hook) NameChanged(e *Event) string {
 	t := h.findTool(e.Tool)
 	if t == nil || t.reads || t.isShell() {
@@ -93,12 +110,17 @@ func (h *Hook) NameChanged(e *Event) string {
 		}
 		return ""
 	}
+	changed := ""
 	for _, name := range fileArguments {
-		if len(given[name]) == 1 {
-			return given[name][0]
+		switch {
+		case len(given[name]) != 1 || !t.takes(name): // hosts ignore arguments that they do not know
+		case changed != "":
+			return ""
+		default:
+			changed = given[name][0]
 		}
 	}
-	return ""
+	return changed
 }
 
 // readPatchText returns the patch among the arguments of patchTool; "" if there is none, or another text beside it, such as a folder.

@@ -35,6 +35,12 @@ func TestNamePaths(t *testing.T) {
 		{host.OpenCode, "bash", `{"command":"cat a","workdir":"/x"}`, "/x /x/a", ""},
 		{host.OpenCode, "edit", `{"filePath":"/w/a","oldString":"x","newString":"y"}`, "/w/a", "/w/a"},
 		{host.Cursor, "Write", `{"path":"/w/a"}`, "/w/a", "/w/a"},
+		// Hosts ignore arguments that they do not know, and of two names for a file one counts.
+		{host.OpenCode, "bash", `{"command":"cat a","cwd":"/x"}`, "", ""},
+		{host.Gemini, "run_shell_command", `{"command":"cat a","directory":"x","dir_path":"y"}`, "", ""},
+		{host.OpenCode, "grep", `{"pattern":"x","file_path":"/w/a"}`, "/w/a .", ""},
+		{host.OpenCode, "edit", `{"filePath":"/w/a","file_path":"/w/b","oldString":"x","newString":"y"}`, "/w/b /w/a", "/w/a"},
+		{host.Cursor, "Write", `{"path":"/w/a","file_path":"/w/b"}`, "/w/b /w/a", ""},
 	} {
 		hook, e := host.FindHook(c.host), &host.Event{Tool: c.tool, Arguments: json.RawMessage(c.arguments)}
 		if got := hook.NamePaths(e); !slices.Equal(got, strings.Fields(c.want)) {
@@ -70,6 +76,10 @@ func TestPreviewChange(t *testing.T) {
 		{host.Copilot, "edit", `{"path":"f","old_str":"b","new_str":"c"}`, before, host.Change{Before: before, After: "a c a\n", Whole: true}, false},
 		{host.OpenCode, "edit", `{"filePath":"f","oldString":"b","newString":"c"}`, before, host.Change{Before: before, After: "a c a\n", Whole: true}, false},
 		{"", "Edit", `{"file_path":"f","old_string":"b","new_string":"c"}`, before, host.Change{}, true},
+		// Arguments that the host ignores.
+		{host.OpenCode, "edit", `{"filePath":"f","oldString":"b","newString":"c","content":"x"}`, before, host.Change{Before: before, After: "a c a\n", Whole: true}, false},
+		{host.OpenCode, "edit", `{"filePath":"f","oldString":"b","newString":"c","new_string":"x"}`, before, host.Change{Before: before, After: "a c a\n", Whole: true}, false},
+		{host.Gemini, "replace", `{"file_path":"f","old_string":"b","new_string":"c","edits":[{"old_string":"b","new_string":"x"}]}`, before, host.Change{Before: before, After: "a c a\n", Whole: true}, false},
 	} {
 		content := &c.content
 		if c.content == "-" {
@@ -90,6 +100,18 @@ func patchOf(t *testing.T, lines ...string) json.RawMessage {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestPreviewIsBounded: a call with many edits of a long file has no preview, because a page would take minutes to make it.
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+	content, edit := strings.Repeat("a", 64<<10), `{"old_string":"a","new_string":"b"},`
+	for n, want := range map[int]bool{200: true, 300: false} {
+		arguments := `{"file_path":"/x","edits":[` + strings.TrimSuffix(strings.Repeat(edit, n), ",") + `]}`
+		if _, ok := host.PreviewChange(host.ClaudeCode, "MultiEdit", json.RawMessage(arguments), &content); ok != want {
+			t.Errorf("%d edits: %v, want %v", n, ok, want)
+		}
+	}
 }
 
 // The paths of a patch are known only if every host that reads it changes these files and no others.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -34,7 +35,8 @@ type checkedRequest struct {
 	method, host, scheme, path string
 	header                     http.Header
 	body                       []byte
-	asked                      bool // the method is that of the proxy's question, which may differ from the request's
+	read                       func() ([]byte, error) // reads the body of an authenticated gateway; nil: it is there
+	asked                      bool                   // the method is that of the proxy's question, which may differ from the request's
 
 	setting   func(name string) string
 	principal string // of the client's certificate
@@ -150,11 +152,11 @@ func (r *checkedRequest) readSubject() (call.GateSubject, error) {
 		}
 		return call.GateSubject{Type: "certificate", ID: r.principal}, nil
 	}
-	id := r.header.Get(name)
-	if id == "" {
-		return call.GateSubject{}, refuseRequest("the header %s, in which the gateway names the user, is missing", plain.Quoted(name, wire.MaxShown))
+	ids := r.header.Values(name)
+	if len(ids) != 1 || ids[0] == "" { // one of two may be the client's
+		return call.GateSubject{}, refuseRequest("the header %s, in which the gateway names the user, must occur once", plain.Quoted(name, wire.MaxShown))
 	}
-	return call.GateSubject{Type: "user", ID: id}, nil
+	return call.GateSubject{Type: "user", ID: ids[0]}, nil
 }
 
 // checkHTTP judges a request. It passes only if pass is true; else refusal says why, and msg is what was read of it.
@@ -164,6 +166,11 @@ func (s *Server) checkHTTP(ctx context.Context, key string, r *checkedRequest) (
 		defer recoverGateway(&err)
 		if ctx, who, err = s.identifyGateway(ctx, key); err != nil {
 			return p, err
+		}
+		if r.read != nil {
+			if r.body, err = r.read(); err != nil {
+				return p, err
+			}
 		}
 		if msg, err = s.readToolCall(r); msg == nil || err != nil {
 			return call.Passage{Allowed: err == nil}, err
@@ -237,14 +244,20 @@ func gatewayKey(ctx context.Context) string {
 // serveExtAuthz answers a proxy that asks over HTTP: 200 lets a request pass. The key has a header of its own, because proxies also pass the
 // client's Authorization on.
 func (s *Server) serveExtAuthz(w http.ResponseWriter, r *http.Request) {
-	x := s.newExchange(w, r)
-	body, ok := x.readBody()
-	if !ok {
-		return
+	read := func() ([]byte, error) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
+		if err != nil {
+			err = refuseRequest("the body must be complete and have at most %d bytes", s.MaxBody)
+		}
+		return body, err
+	}
+	key := ""
+	if keys := r.Header.Values("X-Agent-API-Key"); len(keys) == 1 { // one of two may be the client's
+		key = keys[0]
 	}
 	path := strings.TrimPrefix(r.URL.RequestURI(), "/ext-authz/"+url.PathEscape(r.PathValue("skill")))
-	pass, refusal, _ := s.checkHTTP(r.Context(), r.Header.Get("X-Agent-API-Key"), &checkedRequest{
-		method: r.Method, host: r.Host, path: path, header: r.Header, body: body, asked: true,
+	pass, refusal, _ := s.checkHTTP(r.Context(), key, &checkedRequest{
+		method: r.Method, host: r.Host, path: path, header: r.Header, read: read, asked: true,
 		setting: func(name string) string {
 			if name == gatewaySkill {
 				return r.PathValue("skill")

@@ -92,6 +92,40 @@ func TestProxiesPassOnlyWhatIsClear(t *testing.T) {
 	}
 }
 
+// TestProxiesNameOneUser: of two users or keys one may be the client's, so neither counts.
+func TestProxiesNameOneUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.calls.passage = call.Passage{ID: uuid.New(), Allowed: true}
+	for _, c := range []struct {
+		name, second string
+		want         int
+	}{
+		{"X-User", "", http.StatusOK},
+		{"X-User", "ann", http.StatusForbidden},
+		{"X-Agent-API-Key", "key-billing", http.StatusForbidden},
+	} {
+		r := b.newRequest(t.Context(), proxiedCall, "Authorization", "", "X-Agent-API-Key", "key-billing", "holdpoint-subject-header", "X-User", "X-User", "bob")
+		r.URL.Path = "/ext-authz/laptop/mcp"
+		if c.second != "" {
+			r.Header.Add(c.name, c.second)
+		}
+		if a := b.sendRequest(r); a.status != c.want {
+			t.Errorf("%s %q: %d %s", c.name, c.second, a.status, a.body)
+		}
+	}
+}
+
+// TestProxiesAreKnownBeforeTheBody: the body of a gateway that is not authenticated is not read, and so not found too large.
+func TestProxiesAreKnownBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	a := b.asProxy(http.MethodPost, strings.Repeat("x", 5<<20), "X-Agent-API-Key", "key")
+	if a.status != http.StatusForbidden || !strings.Contains(a.body, "not authenticated") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 // TestProxiesAreRefusedAtFaults: whatever goes wrong, the answer refuses.
 func TestProxiesAreRefusedAtFaults(t *testing.T) {
 	t.Parallel()

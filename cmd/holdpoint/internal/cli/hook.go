@@ -199,14 +199,14 @@ type hookCaller struct {
 	released  string             // id of the call that was allowed
 }
 
-// answerMessage reads the message and decides. Each error refuses the call.
+// answerMessage reads the message and decides. Each error refuses the call, unless the message says that the tool has ended.
 func (h *hookCaller) answerMessage(ctx context.Context) host.Verdict {
-	err := h.configure()
+	err := h.readMessage(ctx)
 	if err == nil {
-		err = h.readMessage(ctx)
+		err = h.configure()
 	}
 	switch {
-	case err != nil && h.after:
+	case err != nil && h.event.After:
 		return host.Verdict{After: true, Reason: err.Error()}
 	case err != nil:
 		return host.Verdict{Reason: notRun(err)}

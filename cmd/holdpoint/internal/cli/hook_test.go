@@ -106,6 +106,9 @@ func TestHookFailsClosed(t *testing.T) {
 		}
 	}
 	f.runHook("codex", bashMessage, "--defer").wantDenied(t, "--defer")
+	for _, args := range [][]string{{"--after"}, {"--after", "--key-file", "/nonexistent"}} { // installed for the wrong event
+		f.runHook("codex", bashMessage, args...).wantDenied(t, "must be about a tool that has ended")
+	}
 	for _, args := range [][]string{{"hook"}, {"hook", "vim"}} {
 		if got := run(t, f.env(), bashMessage, args...).wantCode(t, 2); got.stdout != "" || got.stderr == "" {
 			t.Errorf("%v: %+v", args, got)

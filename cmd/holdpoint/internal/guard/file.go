@@ -2,12 +2,15 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -45,16 +48,39 @@ func (e *Edit) Diff() string {
 	return udiff.Unified(from, to, string(e.Old), string(e.New))
 }
 
-// readFile reads a file. A missing one is nil.
+// maxFile is the number of bytes of the largest file that is read. Settings are far smaller.
+const maxFile = 1 << 20
+
+// readFile reads a file. A missing one is nil. Root's watcher reads files of users, who may put anything in their place: only a regular file is
+// read, and only up to maxFile.
 func readFile(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil && text == nil {
-		text = []byte{}
+	notRegular := fmt.Errorf("%s: must be a regular file", path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // opening some devices has an effect
+		return nil, notRegular
 	}
-	return text, err
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may have taken its place, and must not block
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, notRegular)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s: must have at most %d bytes", path, maxFile)
+	}
+	return text, nil
 }
 
 // Write makes the edit: into a new file beside the old one, which then takes its place. Mode and owner stay as they were. A link stays a link;

@@ -31,7 +31,8 @@ func tryWords(host Host) []string {
 	return []string{"cursor-agent", "-p", "--force", "--output-format", "stream-json", tryPrompt}
 }
 
-// cleanEnvironment is the environment without Holdpoint's variables: an operator's token must not reach a host and its model.
+// cleanEnvironment is the environment without Holdpoint's variables: an operator's token must not reach a host, its model, or a hook
+// that someone altered.
 func cleanEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "HOLDPOINT_") })
 }

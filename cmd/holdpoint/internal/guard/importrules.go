@@ -389,35 +389,34 @@ func globExpression(pattern string) string {
 	return b.String()
 }
 
-// allowPath lets files pass whose text says certainly where they are.
+// allowPath lets files pass whose text says certainly where they are, and that are there after the hook followed all links.
 func (im *Importer) allowPath(source string, tools, bases []string, expression string, anywhere, edits bool) {
 	if len(bases) == 0 {
 		im.notef(source, "left out: it is relative to the project. Name it with --project")
 		return
 	}
-	var alternatives []string
-	for _, base := range bases {
-		depth := ""
-		if anywhere {
-			depth = "(?:.*/)?"
+	certainly := func(file string) string {
+		var alternatives []string
+		for _, base := range bases {
+			depth := ""
+			if anywhere {
+				depth = "(?:.*/)?"
+			}
+			alternatives = append(alternatives, fmt.Sprintf("(within(%[1]s, %[2]s) && %[1]s.matches(%[3]s))", file, quoteCEL(cmp.Or(base, "/")),
+				quoteCEL("^"+regexp.QuoteMeta(base)+"/"+depth+expression+"$")))
 		}
-		one := fmt.Sprintf("args.file_path.matches(%s)", quoteCEL("^"+regexp.QuoteMeta(base)+"/"+depth+expression+"$"))
-		if base != "" {
-			one = fmt.Sprintf("within(args.file_path, %s) && %s", quoteCEL(base), one)
-		} else {
-			one = `within(args.file_path, "/") && ` + one
+		condition := "(" + strings.Join(alternatives, " || ") + ")"
+		if edits {
+			condition += " && !" + file + ".matches(" + quoteCEL(protectedFiles) + ")"
 		}
-		alternatives = append(alternatives, "("+one+")")
+		return condition
 	}
-	when := `!args.file_path.matches(r"(^|/)\.{1,2}(/|$)|//") && (` + strings.Join(alternatives, " || ") + ")"
-	if edits {
-		when += " && !args.file_path.matches(" + quoteCEL(protectedFiles) + ")"
-	}
+	when := `!args.file_path.matches(r"(^|/)\.{1,2}(/|$)|//") && ` + certainly("args.file_path") + " && has(context.paths) && context.paths.all(p, " + certainly("p") + ")"
 	im.add(source, rule.Allow, tools, when)
 }
 
-// refusePath refuses files, and what is below them. A path that is written in a roundabout way is refused too. Files differ only by upper and
-// lower case on some systems, so case does not matter.
+// refusePath refuses files, what is below them, and links to them. A path that is written in a roundabout way is refused too. Files differ only by
+// upper and lower case on some systems, so case does not matter.
 func (im *Importer) refusePath(source string, effect rule.Effect, tools, bases []string, expression string, anywhere bool) {
 	start := "(^|/)"
 	if !anywhere {
@@ -427,7 +426,8 @@ func (im *Importer) refusePath(source string, effect rule.Effect, tools, bases [
 		}
 		start = "^(" + strings.Join(starts, "|") + ")"
 	}
-	when := "args.file_path.matches(" + quoteCEL("(?is)"+start+expression+`(/|$)|(^|/)\.{1,2}(/|$)|//|\\`) + ")"
+	refused := ".matches(" + quoteCEL("(?is)"+start+expression+`(/|$)|(^|/)\.{1,2}(/|$)|//|\\`) + ")"
+	when := "args.file_path" + refused + " || has(context.paths) && context.paths.exists(p, p" + refused + ")"
 	if tools[0] == "Read" {
 		im.add(source, effect, tools, when)
 		im.add(source+hiddenSearch, rule.Park, []string{"Grep"}, "") // a search below a folder above reads the files too

@@ -249,6 +249,36 @@ func TestImportAnchorsPaths(t *testing.T) {
 	}
 }
 
+// Claude Code takes a link for the file to which it leads too: an allow counts for both, and a refusal for each of them.
+func TestImportFollowsLinks(t *testing.T) {
+	t.Parallel()
+	b, _ := importClaude(t, "/src/app/.claude/settings.json", `{"permissions": {
+		"allow": ["Read(./**)", "Edit(/lib/**)", "Read(//usr/share/**)"], "deny": ["Read(./private/**)", "Edit(/lib/locked/**)"]}}`)
+	b.links = map[string]string{
+		"/src/app/out": "/home/me/.ssh/id_rsa", "/src/app/in": "/src/app/a", "/src/app/to-private": "/src/app/private/a", "/usr/share/x": "/etc/shadow",
+		"/src/app/lib/out": "/home/me/.bashrc", "/src/app/lib/hook": "/src/app/lib/.git/hooks/pre-commit", "/src/app/lib/to-locked": "/src/app/lib/locked/a",
+	}
+	for _, c := range []struct{ tool, file, want string }{
+		{"Read", "/src/app/a", "allow"},
+		{"Read", "/src/app/in", "allow"},
+		{"Read", "/src/app/out", "park"},
+		{"Read", "/src/app/to-private", "deny"},
+		{"Read", "/usr/share/x", "park"},
+		{"Edit", "/src/app/lib/a", "allow"},
+		{"Edit", "/src/app/lib/out", "park"},
+		{"Write", "/src/app/lib/hook", "park"},
+		{"Edit", "/src/app/lib/to-locked", "deny"},
+	} {
+		if got := b.judge("cc", c.tool, `{"file_path":`+quoteJSON(c.file)+`}`); got != c.want {
+			t.Errorf("%s %s is %s, want %s", c.tool, c.file, got, c.want)
+		}
+	}
+	b.cwd = "" // over HTTP, no program follows links
+	if got := b.judge("cc", "Read", `{"file_path":"/src/app/a"}`); got != "park" {
+		t.Errorf("a path whose links are not known is %s", got)
+	}
+}
+
 // What a file says is shown as a comment, and never more.
 func TestImportedYAMLIsOneRule(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -26,6 +27,9 @@ func parseJSON(text []byte, comments bool) (*jsonFile, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
+	if nestsDeeply(text) {
+		return nil, fmt.Errorf("must nest lists and objects at most %d deep", maxNesting)
+	}
 	root, err := hujson.Parse(text)
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
@@ -42,6 +46,29 @@ func parseJSON(text []byte, comments bool) (*jsonFile, error) {
 		return nil, errors.New("must have no comments and no comma before a closing bracket: the host ignores a file with them")
 	}
 	return &jsonFile{root: root, indent: findIndent(text)}, nil
+}
+
+// maxNesting is how deep lists and objects may be nested. The parser would overflow the stack at a million.
+const maxNesting = 100
+
+var nestingToken = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*(?:"|\\?\z)|//[^\n]*|/\*.*?(?:\*/|\z)|[\[{\]}]`)
+
+// nestsDeeply reports whether lists and objects are nested deeper than maxNesting. A text or comment that does not end goes to the end of the
+// file: else each would be searched to its end.
+func nestsDeeply(text []byte) bool {
+	depth := 0
+	for _, token := range nestingToken.FindAll(text, -1) {
+		switch token[0] {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		if depth > maxNesting {
+			return true
+		}
+	}
+	return false
 }
 
 // checkJSON refuses a value that programs read differently.

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"path"
@@ -29,7 +30,8 @@ type book struct {
 	t *testing.T
 	*rule.Book
 
-	cwd string // of the callers; empty: they do not say
+	cwd   string            // of the callers; empty: they do not say
+	links map[string]string // where the links of the callers lead, by path
 }
 
 // readBook reads rules from YAML, and compares each condition with the schemas of the tools that it is about.
@@ -63,7 +65,7 @@ func readBook(t *testing.T, text string) *book {
 	}
 	programs := rule.NewPrograms(time.Now)
 	t.Cleanup(programs.Close)
-	return &book{t, rule.NewBook(1, rules, nil, programs), "/src/app"}
+	return &book{t, rule.NewBook(1, rules, nil, programs), "/src/app", nil}
 }
 
 func schemaOf(tool string) json.RawMessage {
@@ -97,7 +99,7 @@ func (b *book) judgeAgent(agent, skill, tool, arguments string) string {
 	return v.Action.String()
 }
 
-// findPaths returns the paths that the hook of the first host with this tool claims. There are no links.
+// findPaths returns the paths that the hook of the first host with this tool claims.
 func (b *book) findPaths(toolName, arguments string) []string {
 	if b.cwd == "" {
 		return nil
@@ -109,11 +111,11 @@ func (b *book) findPaths(toolName, arguments string) []string {
 		}
 		var paths []string
 		for _, name := range hook.NamePaths(&host.Event{Tool: toolName, Arguments: json.RawMessage(arguments)}) {
-			if path.IsAbs(name) {
-				paths = append(paths, path.Clean(name))
-			} else {
-				paths = append(paths, path.Join(b.cwd, name))
+			if !path.IsAbs(name) {
+				name = path.Join(b.cwd, name)
 			}
+			name = path.Clean(name)
+			paths = append(paths, cmp.Or(b.links[name], name))
 		}
 		if paths != nil {
 			return paths

@@ -483,7 +483,7 @@ func (g *Guard) Canary(ctx context.Context, m *Machine) []Finding {
 		shell = "bash"
 	}
 	command := exec.CommandContext(ctx, shell, "-c", c.command) //nolint:gosec // G204: the hook is a command for a shell
-	command.Stdin, command.Dir = bytes.NewReader(encodeJSON(g.canaryMessage(m.Work), "", "")), m.Work
+	command.Stdin, command.Dir, command.Env = bytes.NewReader(encodeJSON(g.canaryMessage(m.Work), "", "")), m.Work, cleanEnvironment()
 	command.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr

@@ -1,7 +1,9 @@
 package guard_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -184,4 +186,35 @@ func TestCanaryRunsTheFile(t *testing.T) {
 	path := w.File(guard.ClaudeCode, false)
 	w.write(path, strings.ReplaceAll(w.read(path), w.program+" hook", "true holdpoint hook"))
 	wantFinding(t, g.Canary(t.Context(), w.Machine), true, "the canary passed")
+}
+
+// Root's watcher reads files of users. None of them keeps it from reading, or makes it take much memory.
+func TestCheckReadsFilesOfUsers(t *testing.T) {
+	t.Parallel()
+	for want, replace := range map[string]func(path string) error{
+		"must be a regular file":              func(path string) error { return os.Symlink(os.DevNull, path) },
+		"must have at most 1048576 bytes":     func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 4<<20)) },
+		"parsing comment: unexpected EOF":     func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("/*["), 300_000), 0o600) },
+		"must nest lists and objects at most": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte(`[/*"]*/`), 2000), 0o600) },
+	} {
+		w := newWorld(t)
+		g := w.guard(guard.Gemini, true)
+		w.install(g)
+		path := filepath.Join(w.Home, ".gemini", "settings.json")
+		w.must(os.MkdirAll(filepath.Dir(path), 0o700))
+		w.must(replace(path))
+		wantFinding(t, g.Check(w.Machine), false, want)
+	}
+}
+
+// A hook that someone altered does not get the token of the operator who checks it.
+func TestCanaryHasNoToken(t *testing.T) {
+	t.Setenv("HOLDPOINT_TOKEN", "s3cret")
+	w := newWorld(t)
+	g := w.guard(guard.ClaudeCode, false)
+	w.install(g)
+	path := w.File(guard.ClaudeCode, false)
+	w.write(path, strings.Replace(w.read(path), "/usr/bin/env -i", "/usr/bin/env", 1))
+	w.setProgram(`echo "token: $HOLDPOINT_TOKEN." >&2; exit 2`)
+	wantFinding(t, g.Canary(t.Context(), w.Machine), true, "token: .")
 }
