@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -30,7 +29,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
-	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 )
 
@@ -242,8 +240,8 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *na
 // revokeKeys revokes keys of earlier runs once no other process uses the same data. A killed process counts until its heartbeats are missed.
 func revokeKeys(ctx context.Context, s *server, keys []uuid.UUID) {
 	for len(keys) > 0 {
-		instances, err := postgres.Collect(ctx, s.db.Pool(), pgx.RowTo[uuid.UUID], call.LiveInstances)
-		if err == nil && slices.Equal(instances, []uuid.UUID{s.runtime.Instance}) {
+		alone, err := s.runtime.Calls.IsAlone(ctx)
+		if err == nil && alone {
 			keys = slices.DeleteFunc(keys, func(id uuid.UUID) bool {
 				err := s.runtime.Agents.RevokeKey(ctx, audit.System(), id)
 				return err == nil || errors.Is(err, agent.ErrNotFound) // revoked by a person
