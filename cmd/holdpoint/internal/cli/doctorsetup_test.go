@@ -62,17 +62,17 @@ func (s *setup) start() {
 		`INSERT INTO assignments (agent_id, skill_id) SELECT a.id, s.id FROM agents a, skills s`)
 }
 
-// lockCalls lets everything wait that locks a call, until the test ends.
+// lockCalls lets everything wait that locks a call, until the test ends. A connection of the pool would lose its locks while it is idle.
 func (s *setup) lockCalls() {
 	s.t.Helper()
-	tx, err := s.db.Pool().Begin(s.t.Context())
-	if err == nil {
-		_, err = tx.Exec(s.t.Context(), `SELECT FROM calls FOR UPDATE`)
-	}
+	conn, err := pgx.Connect(s.t.Context(), s.db.URL())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) })
+	s.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(s.t.Context())) })
+	if _, err := conn.Exec(s.t.Context(), `BEGIN; SELECT FROM calls FOR UPDATE`); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // listen takes an address until the test ends.
