@@ -92,8 +92,17 @@ func TestDemoOnAnotherDatabase(t *testing.T) {
 		t.Errorf("an embedded cluster was made: %v", err)
 	}
 	o.Port, o.Args = holdpoint.FreePort(t), nil
-	program.Serve(t, o)
-	eventually.Succeeds(t, patience, "a second demo on the same data leaves the first one's key", func() error {
+	second := program.Serve(t, o)
+	hasValidKeys(t, p, 2, "a second demo on the same data leaves the first one's key")
+	p.Kill()
+	second.Kill()
+	hasValidKeys(t, program.Serve(t, o), 1, "the keys of demos that were killed end")
+}
+
+// hasValidKeys waits until the demo's agent has a number of valid keys.
+func hasValidKeys(t *testing.T, p *holdpoint.Process, want int, what string) {
+	t.Helper()
+	eventually.Succeeds(t, patience, what, func() error {
 		var keys struct {
 			Items []struct {
 				RevokedAt *time.Time `json:"revoked_at"`
@@ -106,8 +115,8 @@ func TestDemoOnAnotherDatabase(t *testing.T) {
 				valid++
 			}
 		}
-		if err == nil && valid != 2 {
-			err = fmt.Errorf("%d of %d keys are valid, want 2", valid, len(keys.Items))
+		if err == nil && valid != want {
+			err = fmt.Errorf("%d of %d keys are valid, want %d", valid, len(keys.Items), want)
 		}
 		return err
 	})

@@ -59,7 +59,7 @@ func TestDocumentation(t *testing.T) {
 			t.Parallel()
 			w, port := newWorld(t), holdpoint.FreePort(t)
 			page.run(t, fmt.Sprintf("http://127.0.0.1:%d", port), "HOLDPOINT_ADDR=127.0.0.1:"+strconv.Itoa(port),
-				"HOLDPOINT_DATA_DIR="+w.dataDir, "HOLDPOINT_DEMO_DATABASE_URL="+w.databaseURL)
+				"HOLDPOINT_DATA_DIR="+w.dataDir, "HOLDPOINT_DEMO_DATABASE_URL="+w.databaseURL, "DATABASE_URL="+cmp.Or(w.sessionURL, w.databaseURL))
 		})
 	}
 	t.Logf("%d blocks are run, and %v not", ran, notRun)
@@ -176,7 +176,7 @@ func (p *documentedPage) run(t *testing.T, url string, env ...string) {
 	folder, printed := t.TempDir(), t.TempDir()
 	script := strings.NewReplacer(
 		"http://127.0.0.1:8080", url, "http://localhost:8080", url, "https://holdpoint.example.com", url, "/usr/local/bin/holdpoint", "holdpoint",
-		"https://mcp.example.com/mcp", url+"/demo/skills/inbox/mcp",
+		"https://mcp.example.com/mcp", url+"/demo/skills/inbox/mcp", "/tmp/shared", folder+"/shared",
 	).Replace(p.script(string(prelude)))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -28,10 +28,9 @@ import (
 // attending is a runtime that is not started, with a webhook of a team.
 func attending(t *testing.T) (*Runtime, *postgres.DB) {
 	t.Helper()
-	db := postgrestest.New(t)
-	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
-	must(t, err)
-	rt, err := New(Config{DB: db, Box: box, Logger: slog.New(slog.DiscardHandler), Now: time.Now, PublicURL: "http://127.0.0.1:1"})
+	cfg := newConfig(t)
+	db := cfg.DB
+	rt, err := New(cfg)
 	must(t, err)
 	client, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{})
 	must(t, err)
@@ -40,6 +39,13 @@ func attending(t *testing.T) (*Runtime, *postgres.DB) {
 	_, err = rt.Notify.CreateWebhook(t.Context(), audit.System(), notify.NewWebhook{Name: "board", Team: "board", URL: "https://chat.example/x"})
 	must(t, err)
 	return rt, db
+}
+
+func newConfig(t *testing.T) Config {
+	t.Helper()
+	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
+	must(t, err)
+	return Config{DB: postgrestest.New(t), Box: box, Logger: slog.New(slog.DiscardHandler), Now: time.Now, PublicURL: "http://127.0.0.1:1"}
 }
 
 func must(t *testing.T, err error) {

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdpoint/holdpoint/approval"
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -70,13 +72,23 @@ func ExamineReviewers(ctx context.Context, cfg Config) ([]agent.GatedSkill, erro
 		return nil, err
 	}
 	defer rt.closeServices(context.WithoutCancel(ctx))
+	reviewers, err := rt.Identity.Reviewers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var lacking []agent.GatedSkill
 	for _, one := range gated {
-		able, err := rt.listDeciders(ctx, &approval.Approval{AgentID: one.AgentID, SkillID: one.SkillID, Team: one.Team, EscalateTo: one.EscalateTo})
-		if err != nil {
-			return nil, err
+		makers := make([]uuid.UUID, len(one.KeyMakers))
+		for i, maker := range one.KeyMakers {
+			if makers[i], err = rt.Identity.SameAs(ctx, maker); err != nil {
+				return nil, err
+			}
 		}
-		if len(able) == 0 {
+		scope := identity.Scope{Agent: one.Agent, Skill: one.Skill, Teams: []string{one.Team, one.EscalateTo}}
+		isMaker := func(id uuid.UUID) bool { return slices.Contains(makers, id) }
+		if !slices.ContainsFunc(reviewers, func(r identity.Eligible) bool {
+			return r.Limit.Covers(scope) && (rt.AllowSelfApproval || !slices.ContainsFunc(r.Inviters, isMaker))
+		}) {
 			lacking = append(lacking, one)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 )
 
@@ -35,6 +36,7 @@ const (
 	demoPerson      = "demo"
 	demoLinkTTL     = 24 * time.Hour
 	demoPoll        = 50 * time.Millisecond
+	demoInstances   = time.Second
 	demoFilesFolder = "files"
 
 	// demoDatabase is not DATABASE_URL, so that the demo does not register its agent in a database of servers.
@@ -220,18 +222,35 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *na
 	if err != nil {
 		return err
 	}
-	key, err := demo.Register(ctx, skills.URL, token, demo.ModelOf(s.settings.Getenv))
+	key, others, err := demo.Register(ctx, skills.URL, token, demo.ModelOf(s.settings.Getenv))
 	if err := errors.Join(err, people.RevokeToken(ctx, uuid.Nil, id)); err != nil {
 		return err
 	}
 	background.Go(terminal.watchEvents)
+	background.Go(func() { revokeKeys(ctx, s, others) })
 	background.Go(func() {
-		agent := &demo.Agent{URL: skills.URL, Key: key, Dash: strings.TrimSuffix(s.settings.PublicURL, "/"), Say: terminal.writeLine}
-		if err := agent.Run(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		clerk := &demo.Agent{URL: skills.URL, Key: key, Dash: strings.TrimSuffix(s.settings.PublicURL, "/"), Say: terminal.writeLine}
+		if err := clerk.Run(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			terminal.writeLine("agent    stopped: " + err.Error())
 		}
 	})
 	return nil
+}
+
+// revokeKeys revokes keys of earlier runs once no other process uses the same data. A killed process counts until its heartbeats are missed.
+func revokeKeys(ctx context.Context, s *server, keys []uuid.UUID) {
+	for len(keys) > 0 {
+		alone, err := s.runtime.Calls.IsAlone(ctx)
+		if err == nil && alone {
+			keys = slices.DeleteFunc(keys, func(id uuid.UUID) bool {
+				err := s.runtime.Agents.RevokeKey(ctx, audit.System(), id)
+				return err == nil || errors.Is(err, agent.ErrNotFound) // revoked by a person
+			})
+		}
+		if pause.For(ctx, demoInstances) != nil {
+			return
+		}
+	}
 }
 
 // eventTexts are the lines for events, each with a verb for the call's id. Other events are not shown.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
-	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -57,20 +56,5 @@ func TestNoSkillReachesTheServersFiles(t *testing.T) {
 	check(t, settings.readEnvironment(&cli.Env{Getenv: func(name string) string { return env[name] }}))
 	if keep := strings.Join(settings.Programs.Keep, " "); !strings.Contains(keep, "/tmp/holdpoint-") {
 		t.Errorf("the socket outside the data directory may be reached: %s", keep)
-	}
-}
-
-// TestNoDataDirectory: without a home directory, serve starts if database, key and files are elsewhere. Root has a data directory in any case.
-func TestNoDataDirectory(t *testing.T) {
-	t.Parallel()
-	env := map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x", "HOLDPOINT_ENCRYPTION_KEY": "key"}
-	getenv := func(name string) string { return env[name] }
-	here := serverSettings{Edge: cli.Edge{MaxConnections: 1, MaxConnectionsPerAddress: 1}}
-	elsewhere := here
-	elsewhere.FilesURL = "file:///srv/files"
-	check(t, elsewhere.readEnvironment(&cli.Env{Getenv: getenv}))
-	_, want := postgres.DefaultDataDir(getenv)
-	if err := here.readEnvironment(&cli.Env{Getenv: getenv}); (err == nil) != (want == nil) {
-		t.Errorf("files have no place: %v, want %v", err, want)
 	}
 }

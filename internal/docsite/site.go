@@ -251,6 +251,27 @@ func relativePath(from, to string) string {
 	return strings.Repeat("../", strings.Count(from, "/")) + to
 }
 
+// pageGroup is a part of the list of pages.
+type pageGroup struct {
+	Title string
+	Pages []*page
+}
+
+// groupPages returns the list of pages. It leaves out decisions, whose list is a page.
+func (s *site) groupPages() []pageGroup {
+	groups := []pageGroup{{Title: "Pages"}, {Title: "Clients"}}
+	for _, p := range s.order {
+		switch path.Dir(p.Path) {
+		case "docs/decisions":
+		case "docs/clients":
+			groups[1].Pages = append(groups[1].Pages, p)
+		default:
+			groups[0].Pages = append(groups[0].Pages, p)
+		}
+	}
+	return slices.DeleteFunc(groups, func(g pageGroup) bool { return len(g.Pages) == 0 })
+}
+
 // writePages renders all pages with the list of pages, and the index of the search.
 func (s *site) writePages() error {
 	var sections []section
@@ -263,11 +284,10 @@ func (s *site) writePages() error {
 	}
 	s.files["search.js"] = slices.Concat([]byte("const sections = "), index, []byte(";\n"), []byte(searchScript))
 	s.files["site.css"] = []byte(styleSheet)
+	groups := s.groupPages()
 	for _, p := range s.pages {
 		var out bytes.Buffer
-		err := pageTemplate.Execute(&out, map[string]any{"Page": p, "Root": relativePath(p.Target, ""), "Pages": slices.DeleteFunc(slices.Clone(s.order), func(p *page) bool {
-			return path.Dir(p.Path) == "docs/decisions" || path.Dir(p.Path) == "docs/clients" // their lists are pages
-		})})
+		err := pageTemplate.Execute(&out, map[string]any{"Page": p, "Root": relativePath(p.Target, ""), "Groups": groups})
 		if err != nil {
 			return fmt.Errorf("write %s: %w", p.Target, err)
 		}

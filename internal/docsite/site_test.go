@@ -24,11 +24,13 @@ func TestLinks(t *testing.T) {
 func TestSite(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{
-		"README.md":  {Data: []byte("# Home & more\n\nRead [the guide](docs/a.md#what-it-does) and [all](docs).\n")},
-		"docs/a.md":  {Data: []byte("# Guide\n\n## What it does\n\nGates `calls`.\n\n[Home](../README.md) <a href=\"../run.sh\">script</a>\n")},
-		"docs/b.md":  {Data: []byte("# Other\n")},
-		"run.sh":     {Data: []byte("true\n")},
-		"secret.txt": {Data: []byte("not linked\n")},
+		"README.md":           {Data: []byte("# Home & more\n\nRead [the guide](docs/a.md#what-it-does) and [all](docs).\n")},
+		"docs/a.md":           {Data: []byte("# Guide\n\n## What it does\n\nGates `calls`.\n\n[Home](../README.md) <a href=\"../run.sh\">script</a>\n")},
+		"docs/b.md":           {Data: []byte("# Other\n\n[Editor](clients/c.md) [Why](decisions/1.md)\n")},
+		"docs/clients/c.md":   {Data: []byte("# Editor\n")},
+		"docs/decisions/1.md": {Data: []byte("# Why\n")},
+		"run.sh":              {Data: []byte("true\n")},
+		"secret.txt":          {Data: []byte("not linked\n")},
 	}
 	files, err := buildSite(source)
 	if err != nil {
@@ -44,6 +46,13 @@ func TestSite(t *testing.T) {
 		if !strings.Contains(string(files[name]), want) {
 			t.Errorf("%s is\n%s\nwant %s", name, files[name], want)
 		}
+	}
+	_, list, _ := strings.Cut(string(files["docs/clients/c.html"]), "<nav")
+	list, _, _ = strings.Cut(list, "</nav>")
+	pages, clients, _ := strings.Cut(list, "<summary>Clients</summary>")
+	if !strings.Contains(pages, `<a href="../../docs/b.html">Other</a>`) || !strings.Contains(clients, `<a href="../../docs/clients/c.html" aria-current="page">Editor</a>`) ||
+		strings.Contains(pages, "Editor") || strings.Contains(list, "Why") {
+		t.Errorf("the list of pages is\n%s", list)
 	}
 	if _, copied := files["secret.txt"]; copied {
 		t.Error("a file that no page links to was copied")

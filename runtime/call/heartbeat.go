@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -243,4 +244,13 @@ func (s *Service) ListInstances(ctx context.Context) ([]Instance, error) {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
 	return list, nil
+}
+
+// IsAlone reports whether all other instances have ended or are gone. Unlike [Service.ListInstances], it does not rely on a clock.
+func (s *Service) IsAlone(ctx context.Context) (bool, error) {
+	ids, err := readIDs(ctx, s.Pool, LiveInstances)
+	if err != nil {
+		return false, fmt.Errorf("read instances: %w", err)
+	}
+	return slices.Equal(ids, []uuid.UUID{s.Instance}), nil
 }

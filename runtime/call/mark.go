@@ -96,7 +96,7 @@ func ExamineMark(ctx context.Context, db *postgres.DB) (*Restored, error) {
 		return nil, err
 	}
 	var found *Restored
-	err = postgres.InTx(ctx, db.Pool(), func(tx pgx.Tx) error {
+	err = db.Reader().InTx(ctx, func(tx pgx.Tx) error {
 		m, err := readMark(ctx, tx)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -112,7 +112,7 @@ func ExamineMark(ctx context.Context, db *postgres.DB) (*Restored, error) {
 		if err != nil {
 			return err
 		}
-		unconnected, err := listUnconnected(ctx, tx)
+		unconnected, err := listUnconnected(ctx, tx, "")
 		found = &Restored{reason, len(sendable) + len(unconnected)}
 		return err
 	})
@@ -155,7 +155,7 @@ func (s *Service) abandonInTx(ctx context.Context, tx pgx.Tx) ([]*move, error) {
 	if err != nil {
 		return nil, err
 	}
-	unconnected, err := listUnconnected(ctx, tx)
+	unconnected, err := listUnconnected(ctx, tx, "FOR UPDATE")
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +185,9 @@ func listSendable(ctx context.Context, tx pgx.Tx) (ids []uuid.UUID, err error) {
 	return ids, err
 }
 
-// listUnconnected locks the calls that wait for a connection, and returns them.
-func listUnconnected(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, error) {
-	ids, err := readIDs(ctx, tx, `SELECT id FROM calls WHERE status = 'needs_connection' FOR UPDATE`)
+// listUnconnected returns the calls that wait for a connection. It locks them if lock is "FOR UPDATE"; "" locks none.
+func listUnconnected(ctx context.Context, tx pgx.Tx, lock string) ([]uuid.UUID, error) {
+	ids, err := readIDs(ctx, tx, `SELECT id FROM calls WHERE status = 'needs_connection' `+lock)
 	if err != nil {
 		return nil, fmt.Errorf("find calls without a connection: %w", err)
 	}

@@ -71,9 +71,12 @@ func Run(ctx context.Context, e *Env, args []string, further ...*cobra.Command) 
 	case command.Annotations[hookKey] != "":
 		return e.denyHook(args, err)
 	}
-	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Change != "" {
-		e.notef("%s", Visible(problem.Detail))
-		return ExitWaits
+	if problem, ok := errors.AsType[*client.Problem](err); ok {
+		if problem.Change != "" {
+			e.notef("%s", Visible(problem.Detail))
+			return ExitWaits
+		}
+		nameFlags(command, problem)
 	}
 	e.printError(err)
 	if _, ok := errors.AsType[*usageError](err); ok {
@@ -86,6 +89,36 @@ func (e *Env) printError(err error) {
 	if err != nil {
 		fmt.Fprintf(e.Stderr, "holdpoint: %s\n", Visible(describeError(err)))
 	}
+}
+
+// nameFlags replaces the fields in a problem with a request by the flags of the command that set them.
+func nameFlags(cmd *cobra.Command, problem *client.Problem) {
+	for i, field := range problem.Errors {
+		location, message := nameFlag(cmd, field)
+		problem.Detail = strings.ReplaceAll(problem.Detail, field.Location+": "+field.Message, location+": "+message)
+		problem.Errors[i] = client.ProblemField{Location: location, Message: message}
+	}
+}
+
+// missingField is the API's text for a body without a required field.
+var missingField = regexp.MustCompile(`^expected required property (\S+) to be present$`)
+
+// nameFlag returns the flag that sets a field of the request, and the expected value. Without such a flag, they stay as the API names them.
+func nameFlag(cmd *cobra.Command, field client.ProblemField) (location, message string) {
+	path, message := field.Location, field.Message
+	if missing := missingField.FindStringSubmatch(message); missing != nil {
+		path, message = path+"."+missing[1], "must be given"
+	}
+	path, inBody := strings.CutPrefix(path, "body.")
+	name := strings.NewReplacer(".", "-", "_", "-").Replace(path)
+	switch {
+	case !inBody:
+	case cmd.Flags().Lookup(name) != nil:
+		return "--" + name, message
+	case cmd.Flags().Lookup(name+"-file") != nil:
+		return "--" + name + "-env or --" + name + "-file", message
+	}
+	return field.Location, field.Message
 }
 
 // describeError adds to an error the details that its text leaves out.
@@ -193,11 +226,21 @@ func takeNoArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q: %q takes none", args[0], cmd.CommandPath())
 }
 
-// unknownCommand names commands with similar names.
+// unknownCommand names commands with similar names, also those of other groups, such as "approvals approve" for "approve".
 func unknownCommand(cmd *cobra.Command, name string) error {
+	const most = 4 // more are no help, as for "list"
 	cmd.SuggestionsMinimumDistance = 2
+	similar := cmd.SuggestionsFor(name)
+	if len(similar) == 0 {
+		for _, group := range cmd.Root().Commands() {
+			group.SuggestionsMinimumDistance = 1
+			for _, command := range group.SuggestionsFor(name) {
+				similar = append(similar, group.Name()+" "+command)
+			}
+		}
+	}
 	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
-	if similar := cmd.SuggestionsFor(name); len(similar) > 0 {
+	if len(similar) > 0 && len(similar) <= most {
 		text += ": did you mean " + strings.Join(similar, " or ") + "?"
 	}
 	return errors.New(text)

@@ -49,6 +49,12 @@ func TestMistakesSayWhatIsMeant(t *testing.T) {
 	}{
 		"command":        {[]string{"approvls"}, "did you mean approvals?"},
 		"subcommand":     {[]string{"approvals", "aprove"}, "did you mean approve?"},
+		"verb":           {[]string{"approve", "7"}, "did you mean approvals approve or changes approve or plans approve?"},
+		"mistyped verb":  {[]string{"aprove"}, "did you mean approvals approve or changes approve or plans approve?"},
+		"plural":         {[]string{"skills", "list"}, "did you mean skill?"},
+		"singular":       {[]string{"policy", "list"}, "did you mean policies?"},
+		"group's verb":   {[]string{"token", "redeem"}, "did you mean invitation redeem?"},
+		"verb of many":   {[]string{"list"}, "unknown command \"list\" for \"holdpoint\"\n"},
 		"nothing near":   {[]string{"xyzzy"}, `unknown command "xyzzy" for "holdpoint"`},
 		"file":           {[]string{"apply", "holdpoint.yaml"}, "name files with -f holdpoint.yaml"},
 		"number":         {[]string{"approvals", "list", "--limit", "many"}, "must be a whole number"},

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
@@ -60,6 +62,19 @@ func (s *setup) start() {
 		`INSERT INTO assignments (agent_id, skill_id) SELECT a.id, s.id FROM agents a, skills s`)
 }
 
+// lockCalls lets everything wait that locks a call, until the test ends. A connection of the pool would lose its locks while it is idle.
+func (s *setup) lockCalls() {
+	s.t.Helper()
+	conn, err := pgx.Connect(s.t.Context(), s.db.URL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(s.t.Context())) })
+	if _, err := conn.Exec(s.t.Context(), `BEGIN; SELECT FROM calls FOR UPDATE`); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // listen takes an address until the test ends.
 func (s *setup) listen(handler http.HandlerFunc) {
 	s.t.Helper()
@@ -89,6 +104,7 @@ func TestDoctorFindsBrokenSetups(t *testing.T) {
 			s.exec(`UPDATE database_mark SET place = place`, // copies the row
 				`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments)
 					SELECT gen_random_uuid(), agent_id, skill_id, 1, true, 'needs_connection', 'write', 'files__write', '', '{}' FROM assignments`)
+			s.lockCalls()
 		}, 0, []string{"warn  restored", "it is a copy", "1 calls", "then start one; see docs/backup.md"}, ""},
 		"another key": {func(s *setup) {
 			s.start()
@@ -158,5 +174,24 @@ func (s *setup) letIn(role identity.Role) {
 	defer people.Close()
 	if _, _, err := people.CreateToken(s.t.Context(), uuid.Nil, "anna", []identity.Role{role}, nil); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// TestNeedsDataDir: serve does without a data directory only if database, key and files are elsewhere.
+func TestNeedsDataDir(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		databaseURL, key, filesURL string
+		want                       bool
+	}{
+		{"", "", "", true},
+		{"", "key", "file:///srv/files", true},
+		{"postgres://db/x", "", "file:///srv/files", true},
+		{"postgres://db/x", "key", "", true},
+		{"postgres://db/x", "key", "file:///srv/files", false},
+	} {
+		if got := cli.NeedsDataDir(c.databaseURL, c.key, c.filesURL); got != c.want {
+			t.Errorf("database %q, key %q, files %q: %t, want %t", c.databaseURL, c.key, c.filesURL, got, c.want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func newPeopleCmd(e *Env) *cobra.Command {
-	return newGroup("people", "People: their roles, teams, sessions and links",
+	cmd := newGroup("people", "People: their roles, teams, sessions and links",
 		newPeopleListCmd(e), newPeopleGrantCmd(e), newPeopleLinkCmd(e),
 		newPeopleBlockCmd(e, "block", "Block a person: all their credentials stop working immediately", true),
 		newPeopleBlockCmd(e, "unblock", "Unblock a person", false),
@@ -62,6 +62,8 @@ func newPeopleCmd(e *Env) *cobra.Command {
 			Example: "  holdpoint people unlink 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 			RunE:    e.deleteOne((*client.Client).UnlinkPerson, "Unlinked."),
 		})
+	cmd.SuggestFor = []string{"person", "user", "users"}
+	return cmd
 }
 
 // joinUnique joins claimed and granted names, without repeating any.

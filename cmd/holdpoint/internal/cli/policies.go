@@ -13,7 +13,7 @@ import (
 )
 
 func newPoliciesCmd(e *Env) *cobra.Command {
-	return newGroup("policies", "Approval policies: who has to approve a call, and how many",
+	cmd := newGroup("policies", "Approval policies: who has to approve a call, and how many",
 		&cobra.Command{
 			Use: "list", Short: "List approval policies by name", Example: "  holdpoint policies list",
 			RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
@@ -48,6 +48,8 @@ func newPoliciesCmd(e *Env) *cobra.Command {
 				})
 			}),
 		})
+	cmd.SuggestFor = []string{"policy"}
+	return cmd
 }
 
 func newPoliciesSetCmd(e *Env) *cobra.Command {

@@ -1,9 +1,12 @@
 package cli_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/danielgtaylor/huma/v2/validation"
 )
 
 func TestSkillCreateAndEdit(t *testing.T) {
@@ -46,6 +49,27 @@ func TestSkillCreateAndEdit(t *testing.T) {
 	} {
 		wantContains(t, args, f.run(append([]string{"skill"}, strings.Fields(args)...)...).wantCode(t, 1).stderr, want)
 	}
+}
+
+// TestProblemsNameFlags: an error about a field of the request names the flag that sets it.
+func TestProblemsNameFlags(t *testing.T) {
+	t.Parallel()
+	missing := func(field string) string { return fmt.Sprintf(validation.MsgExpectedRequiredProperty, field) }
+	for _, c := range []struct{ args, request, location, message, want string }{
+		{"skill create x", "POST /api/v1/skills", "body", missing("transport"), "holdpoint: --transport: must be given (invalid_request)\n"},
+		{"skill create x", "POST /api/v1/skills", "body.oauth", missing("grant"), "--oauth-grant: must be given"},
+		{"skill create x", "POST /api/v1/skills", "body.oauth.client_secret", "must be shorter", "--oauth-client-secret-env or --oauth-client-secret-file: must be shorter"},
+		{"agent create x", "POST /api/v1/agents", "body.wait_budget", "must be a duration", "--wait-budget: must be a duration"},
+		{"webhooks create x --to-env HOLDPOINT_URL", "POST /api/v1/webhooks", "body", missing("team"), "--team: must be given"},
+		{"rules set x --effect deny", "PUT /api/v1/rules/x", "body.other", "must be a number", "body.other: must be a number"},
+	} {
+		text := c.location + ": " + c.message
+		f := newFake(t).setProblem(c.request, 422, fmt.Sprintf(`{"status":422,"code":"invalid_request","detail":%q,"errors":[{"location":%q,"message":%q}]}`, text, c.location, c.message))
+		wantContains(t, c.args, f.run(strings.Fields(c.args)...).wantCode(t, 1).stderr, c.want)
+	}
+	f := newFake(t).setProblem("POST /api/v1/skills", 422, `{"status":422,"code":"invalid_request","detail":"two mistakes","errors":[
+		{"location":"body.url","message":"must be a URL"},{"location":"body.auth.type","message":"must be bearer"}]}`)
+	wantContains(t, "two mistakes", f.run("skill", "create", "x").wantCode(t, 1).stderr, "two mistakes (invalid_request)\n  --url: must be a URL\n  --auth-type: must be bearer\n")
 }
 
 func TestSkillsOverHTTPAPIs(t *testing.T) {

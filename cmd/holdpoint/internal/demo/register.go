@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
@@ -30,12 +32,12 @@ func ModelOf(getenv func(string) string) Model {
 // approvalTimeout gives newcomers time to read before they decide.
 const approvalTimeout = 30 * time.Minute
 
-// Register declares the demo's skills and agent through the API, as `holdpoint apply` would, and returns a new key of the agent. It
-// revokes those of earlier runs, unless another process uses the same data. token is an operator's.
-func Register(ctx context.Context, base, token string, m Model) (key string, err error) {
+// Register declares the demo's skills and agent through the API, as `holdpoint apply` would, and returns a new key of the agent, and the ids
+// of its valid keys that other runs made. token is an operator's.
+func Register(ctx context.Context, base, token string, m Model) (key string, others []uuid.UUID, err error) {
 	api, err := client.New(client.Config{URL: base, Token: token})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	_, err = api.Apply(ctx, client.ApplyRequest{Spec: &client.Spec{
 		Skills: []client.SkillSpec{
@@ -53,34 +55,24 @@ func Register(ctx context.Context, base, token string, m Model) (key string, err
 		}},
 	}})
 	if err != nil {
-		return "", fmt.Errorf("register the demo: %w", err)
-	}
-	if err := revokeKeys(ctx, api); err != nil {
-		return "", fmt.Errorf("register the demo: revoke keys: %w", err)
-	}
-	created, err := client.Value(api.CreateKey(ctx, AgentName))
-	if err != nil {
-		return "", fmt.Errorf("register the demo: create key: %w", err)
-	}
-	return created.Key, nil
-}
-
-// revokeKeys revokes the agent's keys, if this is the only process.
-func revokeKeys(ctx context.Context, api *client.Client) error {
-	server, err := client.Value(api.GetServer(ctx))
-	if err != nil || len(server.Instances) > 1 {
-		return err
+		return "", nil, fmt.Errorf("register the demo: %w", err)
 	}
 	keys, err := client.Value(api.ListKeys(ctx, AgentName))
 	if err != nil {
-		return err
+		return "", nil, fmt.Errorf("register the demo: list keys: %w", err)
 	}
-	for _, old := range keys.Items {
-		if old.RevokedAt == nil {
-			if err := api.RevokeKey(ctx, AgentName, old.ID); err != nil {
-				return err
+	for _, one := range keys.Items {
+		if one.RevokedAt == nil {
+			id, err := uuid.Parse(one.ID)
+			if err != nil {
+				return "", nil, fmt.Errorf("register the demo: id of a key: %w", err)
 			}
+			others = append(others, id)
 		}
 	}
-	return nil
+	created, err := client.Value(api.CreateKey(ctx, AgentName))
+	if err != nil {
+		return "", nil, fmt.Errorf("register the demo: create key: %w", err)
+	}
+	return created.Key, others, nil
 }
