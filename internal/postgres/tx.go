@@ -43,7 +43,7 @@ func inTx(ctx context.Context, conn *pgxpool.Conn, options pgx.TxOptions, f func
 		return err
 	}
 	done = true
-	ctx, release := outlive(ctx)
+	ctx, release := extendContext(ctx)
 	defer release()
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("commit transaction: %w", err)
@@ -89,14 +89,14 @@ func InBatchTx(ctx context.Context, pool *pgxpool.Pool, first *pgx.Batch, f func
 		}
 		return nil
 	})
-	ctx, release := outlive(ctx)
+	ctx, release := extendContext(ctx)
 	defer release()
 	return tx.SendBatch(ctx, last).Close()
 }
 
-// outlive returns a context that ends a little after ctx. A commit that is broken off may take place all the same, and then its caller would
+// extendContext returns a context that ends a little after ctx. A commit that is broken off may take place all the same, and then its caller would
 // not do what follows it.
-func outlive(ctx context.Context) (longer context.Context, release func()) {
+func extendContext(ctx context.Context) (longer context.Context, release func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		grace := time.NewTimer(commitGrace)
