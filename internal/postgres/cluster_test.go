@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -153,6 +154,30 @@ func TestDeadServerIsStartedAgain(t *testing.T) {
 	eventually.Holds(t, "the pool works again", func() bool {
 		return db.Pool().Ping(t.Context()) == nil && findPostmaster(t, dir) != pid
 	})
+}
+
+func TestServerStoppedBySomebodyElse(t *testing.T) {
+	t.Parallel()
+	dir := clusterDir(t)
+	programs := t.TempDir()
+	if err := os.Chmod(filepath.Dir(programs), 0o755); err != nil { //nolint:gosec // G302: PostgreSQL's account passes through
+		t.Fatal(err)
+	}
+	for _, name := range []string{"postgres", "initdb"} {
+		if err := os.Symlink(filepath.Join(binDir(t), name), filepath.Join(programs, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The server has stopped by the time that pg_ctl looks for it.
+	program := fmt.Sprintf("#!/bin/sh\n[ $1 = stop ] && %[1]q \"$@\"\nexec %[1]q \"$@\"\n", filepath.Join(binDir(t), "pg_ctl"))
+	if err := os.WriteFile(filepath.Join(programs, "pg_ctl"), []byte(program), 0o755); err != nil { //nolint:gosec // G306: a program
+		t.Fatal(err)
+	}
+	db, err := postgres.Open(t.Context(), postgres.Config{DataDir: dir, BinDirs: []string{programs}, Settings: fastSettings()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
 }
 
 func TestPoolSurvivesRestartByOperator(t *testing.T) {

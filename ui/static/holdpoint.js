@@ -82,8 +82,8 @@ function renewParts(selector) {
 
 function renewCall() {
 	const shown = call();
-	if (loading) {
-		missed = true; // another call is loading
+	if (loading || sending) {
+		missed = true;
 		return;
 	}
 	if (failed && !isWriting()) {
@@ -138,7 +138,9 @@ function select(row) {
 	mark(row);
 }
 
-let loading, missed; // the newest load in progress, and whether it suppressed an update
+let loading; // the newest load in progress
+let sending = 0; // forms whose responses are on their way: an update would show their results early, and htmx drops keys until a response is there
+let missed = false; // whether a load or a form suppressed an update
 let failed; // the address of the newest load, if it came while the database was unavailable
 
 // load shows a call, and tells the server that it is on the screen. It swaps the pane and not #call, because the response to an
@@ -154,8 +156,13 @@ async function load(address) {
 	await htmx.ajax("GET", url.pathname + url.search, { source: "#main", ...to }).catch(() => {});
 	if (loading !== mine) return;
 	loading = undefined;
-	if (missed) renewCall();
+	catchUp();
+}
+
+function catchUp() {
+	if (!missed) return;
 	missed = false;
+	renewCall();
 }
 
 let spot; // the place of the last selected row, which may have left the list
@@ -648,6 +655,7 @@ const setUnsent = (unsent) => { find("#unsent").hidden = !unsent; };
 
 document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
 document.addEventListener("htmx:before:request", ({ detail }) => {
+	if (detail.ctx.request.method === "POST") sending++;
 	if (detail.ctx.sourceElement.id !== "queue") return;
 	listing = true;
 	if (isChosen) detail.ctx.request.headers["HP-Chosen"] = "true";
@@ -671,6 +679,10 @@ document.addEventListener("htmx:after:request", ({ detail }) => {
 	announce(say("Undone"));
 });
 document.addEventListener("htmx:finally:request", ({ detail }) => {
+	if (detail.ctx.request.method === "POST") {
+		sending--;
+		catchUp();
+	}
 	if (detail.ctx.sourceElement.id !== "queue") return;
 	listing = false;
 	if (owed) move(...owed);
@@ -680,6 +692,11 @@ document.addEventListener("htmx:error", ({ detail }) => {
 });
 document.addEventListener("htmx:before:swap", (event) => {
 	const { detail } = event;
+	if (sending && detail.ctx.sourceElement.id === "main" && !loading) {
+		event.preventDefault();
+		missed = true;
+		return;
+	}
 	if (detail.ctx.sourceElement.id === "undo" && hasMovedOn()) {
 		event.preventDefault();
 		if (detail.ctx.response.status === 200) show(say("Undone"));
