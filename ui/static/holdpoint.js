@@ -82,7 +82,7 @@ function renewParts(selector) {
 
 function renewCall() {
 	const shown = call();
-	if (loading || sending) {
+	if (loading) {
 		missed = true;
 		return;
 	}
@@ -139,7 +139,7 @@ function select(row) {
 }
 
 let loading; // the newest load in progress
-let sending = 0; // forms whose responses are on their way: an update would show their results early, and htmx drops keys until a response is there
+let sending = 0; // forms whose responses are on their way
 let missed = false; // whether a load or a form suppressed an update
 let failed; // the address of the newest load, if it came while the database was unavailable
 
@@ -692,7 +692,8 @@ document.addEventListener("htmx:error", ({ detail }) => {
 });
 document.addEventListener("htmx:before:swap", (event) => {
 	const { detail } = event;
-	if (sending && detail.ctx.sourceElement.id === "main" && !loading) {
+	// The result of a form that decides nothing comes with its response: htmx would drop the next key on the same button until then.
+	if (sending && !loading && detail.ctx.sourceElement.id === "main" && detail.tasks.some(({ fragment }) => find("#call[data-phase=parked]", fragment))) {
 		event.preventDefault();
 		missed = true;
 		return;
