@@ -96,7 +96,7 @@ func TestDemoOnAnotherDatabase(t *testing.T) {
 	hasValidKeys(t, p, 2, "a second demo on the same data leaves the first one's key")
 	p.Kill()
 	second.Kill()
-	o.Port = holdpoint.FreePort(t) // in an image, a killed process ends later
+	o.Port = holdpoint.FreePort(t) // a killed container holds its port a little longer
 	hasValidKeys(t, program.Serve(t, o), 1, "the keys of demos that were killed end")
 }
 

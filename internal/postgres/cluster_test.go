@@ -156,11 +156,11 @@ func TestDeadServerIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestServerStoppedBySomebodyElse(t *testing.T) {
+func TestServerStoppedByOperator(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
-	programs := t.TempDir()
-	if err := os.Chmod(filepath.Dir(programs), 0o755); err != nil { //nolint:gosec // G302: PostgreSQL's account passes through
+	programs := dataDir(t)
+	if err := os.MkdirAll(programs, 0o755); err != nil { //nolint:gosec // G301: PostgreSQL's account passes through
 		t.Fatal(err)
 	}
 	for _, name := range []string{"postgres", "initdb"} {

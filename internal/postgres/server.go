@@ -183,7 +183,7 @@ func (c *cluster) runPgCtl(ctx context.Context) (output string, err error) {
 	return string(tail[:n]), err
 }
 
-// stopServer shuts the server down: it disconnects clients and writes a checkpoint. A server that somebody else stops meanwhile is no error.
+// stopServer shuts the server down: it disconnects clients and writes a checkpoint. It is not an error if an operator stops the server meanwhile.
 func (c *cluster) stopServer(ctx context.Context) error {
 	pm, found, err := readPostmaster(c.pgData)
 	if err != nil {
@@ -195,12 +195,10 @@ func (c *cluster) stopServer(ctx context.Context) error {
 	//nolint:gosec // G204: the program was found by findServer
 	cmd := c.account.prepareCommand(exec.CommandContext(ctx, c.server.programPath("pg_ctl"), "stop", "--silent", "--wait",
 		"--timeout="+strconv.Itoa(int(stopTimeout.Seconds())), "--mode=fast", "--pgdata="+c.pgData))
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		_, found, _ = readPostmaster(c.pgData) // the server removes its file last
-	}
-	if err != nil && found {
-		return commandError("stop embedded cluster in "+c.dir+": pg_ctl", err, string(output))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		if _, found, readErr := readPostmaster(c.pgData); found || readErr != nil { // the server removes its file last
+			return commandError("stop embedded cluster in "+c.dir+": pg_ctl", err, string(output))
+		}
 	}
 	c.removeSocketDir()
 	c.log.Info("embedded cluster: stopped", "dir", c.dir)

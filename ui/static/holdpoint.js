@@ -139,7 +139,6 @@ function select(row) {
 }
 
 let loading; // the newest load in progress
-let sending = 0; // forms whose responses are on their way
 let missed = false; // whether a load or a form suppressed an update
 let failed; // the address of the newest load, if it came while the database was unavailable
 
@@ -159,6 +158,7 @@ async function load(address) {
 	catchUp();
 }
 
+// catchUp fetches an update that was suppressed.
 function catchUp() {
 	if (!missed) return;
 	missed = false;
@@ -655,7 +655,6 @@ const setUnsent = (unsent) => { find("#unsent").hidden = !unsent; };
 
 document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
 document.addEventListener("htmx:before:request", ({ detail }) => {
-	if (detail.ctx.request.method === "POST") sending++;
 	if (detail.ctx.sourceElement.id !== "queue") return;
 	listing = true;
 	if (isChosen) detail.ctx.request.headers["HP-Chosen"] = "true";
@@ -679,10 +678,7 @@ document.addEventListener("htmx:after:request", ({ detail }) => {
 	announce(say("Undone"));
 });
 document.addEventListener("htmx:finally:request", ({ detail }) => {
-	if (detail.ctx.request.method === "POST") {
-		sending--;
-		catchUp();
-	}
+	if (detail.ctx.request.method === "POST") catchUp();
 	if (detail.ctx.sourceElement.id !== "queue") return;
 	listing = false;
 	if (owed) move(...owed);
@@ -692,8 +688,8 @@ document.addEventListener("htmx:error", ({ detail }) => {
 });
 document.addEventListener("htmx:before:swap", (event) => {
 	const { detail } = event;
-	// The result of a form that decides nothing comes with its response: htmx would drop the next key on the same button until then.
-	if (sending && !loading && detail.ctx.sourceElement.id === "main" && detail.tasks.some(({ fragment }) => find("#call[data-phase=parked]", fragment))) {
+	// While a form is on its way, an update of a pending call waits: it would keep the form's button, and htmx drops clicks on it until the response.
+	if (!loading && detail.ctx.sourceElement.id === "main" && find("#call [hx-post].htmx-request") && detail.tasks.some(({ fragment }) => find("#call[data-phase=parked]", fragment))) {
 		event.preventDefault();
 		missed = true;
 		return;

@@ -101,7 +101,7 @@ func (p Program) TryStart(t testing.TB, o Options) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", process.name, err)
 	}
 	process.cmd, process.lastSignal = cmd, syscall.SIGKILL
-	if p.Server != "" { // a client that is killed leaves its container running
+	if p.Server != "" { // a container outlives its killed client for a moment, and holds the folder of the test
 		process.lastSignal = syscall.SIGINT
 	}
 	go func() {
