@@ -379,7 +379,7 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 	rt.mountHealth(mux)
 }
 
-// Start starts jobs, heartbeat and notifications.
+// Start starts jobs, heartbeat and notifications. If it fails, it stops what it has started.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := errors.Join(rt.Control.Start(ctx), rt.Identity.StartSeparation(ctx)); err != nil {
 		return err
@@ -404,6 +404,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	rt.Agents.StartReviews(rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
 		stop()
+		rt.closeServices(ctx)
 		return err
 	}
 	rt.Converse.Start(ctx, rt.river)
@@ -414,11 +415,15 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	rt.background.Go(func() { rt.Guards.Watch(background) })
 	rt.background.Go(func() { rt.restoreJobs(background) })
 	if err := startJobs(ctx, background, rt.river, rt.Logger); err != nil {
-		stop()
-		return fmt.Errorf("start job queue: %w", err)
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedStartTimeout)
+		defer cancel()
+		return errors.Join(fmt.Errorf("start job queue: %w", err), rt.Stop(stopping))
 	}
 	return nil
 }
+
+// failedStartTimeout bounds the end of what ran before a start failed.
+const failedStartTimeout = 10 * time.Second
 
 // startAttempts bounds the attempts to start River, which gives up by itself if the database does not answer within 10 s.
 const startAttempts = 6

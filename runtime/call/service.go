@@ -209,6 +209,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 		err = s.abandonRestored(ctx)
 	}
 	if err != nil {
+		s.stop()
 		s.vital.Close()
 		return err
 	}
