@@ -270,7 +270,7 @@ func TestApprovalTimesOut(t *testing.T) {
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
 	p := w.startServer()
-	w.applyManifest(p, oneSkill(counting.URL, "approval_timeout: 2s\n"))
+	w.applyManifest(p, oneSkill(counting.URL, "approval_timeout: 20s\n"))
 	ended := newCLI(p, w.newAgent(p, "worker").Key).Start(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
 	shown, err := pendingFor(t.Context(), "1", p)
 	if err != nil {

@@ -39,7 +39,8 @@ func clusterDir(t testing.TB) string {
 	}
 	t.Cleanup(func() {
 		endPostmaster(t, dir)
-		if err := os.RemoveAll(dir); err != nil {
+		// Orphans of a killed process may still write.
+		if err := eventually.Poll(context.WithoutCancel(t.Context()), patience, func() error { return os.RemoveAll(dir) }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -260,7 +261,5 @@ func embeddedLife(t *testing.T, w *world) {
 	if err := third.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
-	if err := checkGone(server); err != nil {
-		t.Errorf("PostgreSQL outlives the last process: %v", err)
-	}
+	eventually.Succeeds(t, patience, "PostgreSQL ends with the last process", func() error { return checkGone(server) })
 }

@@ -19,7 +19,7 @@ func TestDecideAgainstDeadline(t *testing.T) {
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
 	servers := [2]*holdpoint.Process{w.startServer(), w.startServer()}
-	w.applyManifest(servers[0], oneSkill(counting.URL, "approval_timeout: 3s\n"))
+	w.applyManifest(servers[0], oneSkill(counting.URL, "approval_timeout: 20s\n"))
 	agent := w.newAgent(servers[0], "worker")
 	var all sync.WaitGroup
 	for n := range 100 {

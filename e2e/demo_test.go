@@ -47,9 +47,7 @@ func TestDemo(t *testing.T) {
 	if err := p.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
-	if err := checkGone(server); err != nil {
-		t.Errorf("PostgreSQL outlives the demo: %v", err)
-	}
+	eventually.Succeeds(t, patience, "PostgreSQL ends with the demo", func() error { return checkGone(server) })
 	again := program.Serve(t, o)
 	last := approveInvoice(t, again, w.dataDir, "invoice-2026-003")
 	// The authorization server has a new key, so earlier tokens are invalid and consent is requested again.

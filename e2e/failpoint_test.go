@@ -304,7 +304,7 @@ func TestKilledWhileExpiring(t *testing.T) {
 			w := newWorld(t)
 			counting := skill.NewCounting(t)
 			armed := w.serveArmed(name)
-			w.applyManifest(armed, oneSkill(counting.URL, "approval_timeout: 2s\n"))
+			w.applyManifest(armed, oneSkill(counting.URL, "approval_timeout: 20s\n"))
 			agent := newStubborn(w.newAgent(armed, "worker"), armed)
 			done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 			shown, err := pendingFor(t.Context(), "1", armed)

@@ -129,19 +129,25 @@ func TestHistoryOnAStandby(t *testing.T) {
 		}
 	}
 	for _, path := range paths {
-		awaitUsable()
-		before := reads("standby")
-		read(path)
-		if reads("standby") == before {
-			t.Errorf("%s is not read from the standby", path)
-		}
+		eventually.Succeeds(t, patience, path+" is read from the standby", func() error {
+			before := reads("standby")
+			read(path)
+			if reads("standby") == before {
+				return errors.New("the primary answered")
+			}
+			return nil
+		})
 	}
 
 	doctor := newCLI(server, "")
 	doctor.Env = append(w.databaseEnv(), postgres.ReadURLVariable+"="+pair.StandbyURL())
-	if said := doctor.Run(t, "doctor", "--data-dir", w.dataDir).Stdout; !strings.Contains(said, "of HOLDPOINT_READ_DATABASE_URL, follows the primary") {
-		t.Errorf("doctor: %s", said)
-	}
+	eventually.Succeeds(t, patience, "doctor finds the standby", func() error {
+		said := doctor.Run(t, "doctor", "--data-dir", w.dataDir).Stdout
+		if !strings.Contains(said, "of HOLDPOINT_READ_DATABASE_URL, follows the primary") {
+			return errors.New(said)
+		}
+		return nil
+	})
 	doctor.Env = append(w.databaseEnv(), postgres.ReadURLVariable+"="+pair.PrimaryURL())
 	if said := doctor.Run(t, "doctor", "--data-dir", w.dataDir).Stdout; !strings.Contains(said, "warn  standby") || !strings.Contains(said, "not a standby") {
 		t.Errorf("doctor, with the primary: %s", said)

@@ -153,6 +153,10 @@ func TestJobsStartOnASlowDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The transaction is idle as long as the other side takes.
+	if _, err := tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := tx.Exec(t.Context(), `LOCK TABLE river_queue IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ func TestDraftsAreForgotten(t *testing.T) {
 	approved := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	waiting := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	p := w.signInWith(browsertest.Options{})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, false, false)`, w.personCalled("ana"))
 	p.Go(w.server.URL + callPath(approved))
 	p.WaitFor("keys work", armed)
 	p.Type("reason", "why not")
@@ -50,6 +51,7 @@ func TestDraftsAreForgotten(t *testing.T) {
 	if kept := browsertest.Eval[[]string](p, drafts); len(kept) != 1 {
 		t.Errorf("of this person and another %q are kept", kept)
 	}
+	p.WaitFor("the first renewal, which signing out would cut off", `performance.getEntriesByType("resource").some((entry) => entry.name.includes("known="))`)
 	p.Click("sign-out")
 	p.Wait("sign-in")
 	if kept := browsertest.Eval[[]string](p, drafts); len(kept) != 0 {

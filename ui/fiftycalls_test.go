@@ -31,6 +31,7 @@ func (w *world) parkFifty() []uuid.UUID {
 		}
 		ids[i] = w.submit(uuid.Nil, "files__save_csv", arguments(i, amount))
 	}
+	w.delayDeadlines()
 	return ids
 }
 

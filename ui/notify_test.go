@@ -232,7 +232,7 @@ func TestPushInTheBrowser(t *testing.T) {
 
 	p.Click("remove-push")
 	p.WaitGone("pushed")
-	p.WaitFor("the choice to be gone", `document.querySelector("#notify [value='']").checked`)
+	p.WaitFor("the choice to be gone", `!document.querySelector("#notify").disabled && document.querySelector("#notify [value='']").checked`)
 	p.ClickOn("#notify [value=open]")
 	p.WaitFor("the other choice", `localStorage.getItem("holdpoint-notify") === "open" && !localStorage.getItem("fake-push")`)
 	noComplaints(t, p)

@@ -147,9 +147,6 @@ func (w *walker) picture(scenes []scene, wanted map[string]bool) {
 		delete(wanted, s.name)
 		for _, look := range looks() {
 			w.page.Become(look.options)
-			if !w.house.opened.IsZero() {
-				w.house.setClockBack(0)
-			}
 			w.enter(s)
 			w.become(look)
 			w.page.WaitFor("the button to say what was seen", settledGate)

@@ -107,6 +107,7 @@ func TestSettingsInTheBrowser(t *testing.T) {
 	}
 	p.Screenshot("dark")
 
+	ready(p)
 	p.Click("keys-on")
 	if kept := browsertest.Eval[string](p, `localStorage.getItem("holdpoint-keys")`); kept != "off" {
 		t.Errorf("keys are %q", kept)

@@ -122,7 +122,7 @@ func (p *Page) actAt(description, selector string, action chromedp.Action[chrome
 	still := fmt.Sprintf(`((place) => place === globalThis.placeBefore || (globalThis.placeBefore = place, false))(
 		JSON.stringify(document.querySelector(%s)?.getBoundingClientRect() ?? null))`, quoteJS(selector))
 	for {
-		Eval[bool](p, "delete globalThis.placeBefore")
+		p.WaitFor("the page", "delete globalThis.placeBefore")
 		p.WaitFor("see "+selector, visibleExpression(selector)+" && "+still)
 		err := chromedp.Do(ctx, action)
 		if err == nil {

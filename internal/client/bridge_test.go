@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -95,6 +96,7 @@ func (b *bridged) start(cfg client.Config, bridge client.BridgeConfig) {
 	toClient, out := io.Pipe()
 	b.in, b.out, b.outEnd = fromClient, bufio.NewReader(toClient), toClient
 	bridge.Agent, bridge.In, bridge.Out = "billing", in, out
+	bridge.Linger = cmp.Or(bridge.Linger, time.Minute)
 	bridge.Log = func(format string, args ...any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -235,11 +236,18 @@ func TestReceiversThatFail(t *testing.T) {
 					c.Timeout = 2 * time.Second
 				}
 			})
-			receiver := newReceiver(t, tc.answers...)
+			release := make(chan struct{})
+			// The error shows only until the second attempt succeeds.
+			receiver := newReceiver(t, append(slices.Clone(tc.answers), holdUntil(release))...)
 			hook := w.createWebhook(receiver.URL+"/hushhush/T0?k=S3CRET", "")
 			w.queueEvents(w.parkCalls(1)...)
-			eventually.Holds(t, "the failure shows", func() bool { return w.getWebhook(hook).Error != "" })
-			if s := w.getWebhook(hook); !tc.says.MatchString(s.Error) || s.FailedAt == nil || s.SentAt != nil {
+			var s notify.Webhook
+			eventually.Holds(t, "the failure shows", func() bool {
+				s = w.getWebhook(hook)
+				return s.Error != ""
+			})
+			close(release)
+			if !tc.says.MatchString(s.Error) || s.FailedAt == nil || s.SentAt != nil {
 				t.Errorf("%+v, want %q", s, tc.says)
 			}
 			if !tc.final {
@@ -263,6 +271,16 @@ func TestReceiversThatFail(t *testing.T) {
 	}
 	if n := len(elsewhere.listReceived()); n != 0 {
 		t.Errorf("%d redirects were followed", n)
+	}
+}
+
+// holdUntil answers once the channel is closed.
+func holdUntil(release <-chan struct{}) http.HandlerFunc {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
 	}
 }
 

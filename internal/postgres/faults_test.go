@@ -24,7 +24,7 @@ import (
 func TestSilentDatabaseIsGivenUp(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.Start(t, postgrestest.New(t).URL())
-	db := openDB(t, postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 2, StatementLimit: time.Second})
+	db := openDB(t, postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 2, StatementLimit: 5 * time.Second})
 	conns := []*pgxpool.Conn{acquire(t, db), acquire(t, db)}
 	proxy.Conns().BlackHole(faultproxy.Both)
 	for _, conn := range conns {

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
@@ -133,7 +134,8 @@ func dataDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
+		// Orphans of a killed process may still write.
+		if err := eventually.Poll(context.WithoutCancel(t.Context()), patience, func() error { return os.RemoveAll(dir) }); err != nil {
 			t.Error(err)
 		}
 	})

@@ -107,9 +107,13 @@ func TestReaderOnStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	pair.Standby.Exec("SELECT pg_wal_replay_pause()")
-	wantOnStandby(t, db, 50) // nothing was written
-	awaitStandby(t, db)
+	eventually.Holds(t, "a paused standby that has everything", func() bool {
+		pair.Standby.Exec("SELECT pg_wal_replay_resume()")
+		awaitStandby(t, db)
+		pair.Standby.Exec("SELECT pg_wal_replay_pause()")
+		rows, onStandby := readThings(t, db)
+		return rows == 50 && onStandby && db.StandbyTrouble() == nil
+	})
 	lines := log.count("cannot be used")
 	addThing(t, db)
 	for range 10 {
@@ -117,11 +121,9 @@ func TestReaderOnStandby(t *testing.T) {
 			t.Errorf("replay is paused: %d rows, from the standby: %t", rows, onStandby)
 		}
 	}
-	if err := db.StandbyTrouble(); !errors.Is(err, postgres.ErrBehind) {
-		t.Errorf("the reason is %v", err)
-	}
-	if got := log.count("cannot be used") - lines; got != 1 {
-		t.Errorf("%d lines in the log, want one", got)
+	eventually.Holds(t, "the reason", func() bool { return errors.Is(db.StandbyTrouble(), postgres.ErrBehind) })
+	if got := log.count("cannot be used") - lines; got != 1 && got != 2 { // a slow standby has another reason first
+		t.Errorf("%d lines in the log, want one or two", got)
 	}
 	pair.Standby.Exec("SELECT pg_wal_replay_resume()")
 	before, _ := db.Reader().Stats()

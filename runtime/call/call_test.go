@@ -147,7 +147,9 @@ func TestOverdueCallsExpire(t *testing.T) {
 		})
 	}
 	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, locked)
+		_, err := tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`) // it is idle as long as the others take
+		check(t, err)
+		_, err = tx.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, locked)
 		check(t, err)
 		w.db.MoveClock("61 seconds")
 		await(19)

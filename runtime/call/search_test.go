@@ -321,10 +321,12 @@ func TestSearchThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.makeCall("open__echo", `{}`)
-	// A locked table blocks the statement.
+	// A locked table blocks the statement, as long as that takes.
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	_, err = tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+	check(t, err)
 	_, err = tx.Exec(t.Context(), `LOCK TABLE calls IN ACCESS EXCLUSIVE MODE`)
 	check(t, err)
 	if _, err := w.history().Search(t.Context(), history.Filter{}); !errors.Is(err, history.ErrTooBroad) {

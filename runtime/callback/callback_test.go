@@ -268,9 +268,9 @@ func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 	w.createCallback(w.billing, "ops", gone.URL)
 	w.submitCall(w.billing, "files__write", `{"n":1}`)
 	w.submitCall(w.billing, "files__write", `{"n":2}`)
-	eventually.Holds(t, "both were answered", func() bool {
+	eventually.Holds(t, "both were answered, and one disables the callback", func() bool {
 		log := w.listDeliveries(w.billing, "ops")
-		return len(log) == 2 && log[0].Attempts > 0 && log[1].Attempts > 0
+		return len(log) == 2 && log[0].Attempts > 0 && log[1].Attempts > 0 && w.getState(w.billing, "ops").DisabledReason == callback.ByReceiver
 	})
 	c := w.getState(w.billing, "ops")
 	if c.DisabledReason != callback.ByReceiver || strings.Count(w.db.Actions(c.ID), "callback.disabled") != 1 {

@@ -178,13 +178,13 @@ func TestChildThatReadsNothing(t *testing.T) {
 	skill := childSkill(t, "raw")
 	callTool(t, s, skill, "deaf", `{}`)
 	big := json.RawMessage(`{"s":"` + strings.Repeat("x", 1<<20) + `"}`)
-	ctx := withTimeout(t, 500*time.Millisecond)
+	ctx := withTimeout(t, 10*time.Second)
 	begun := make(chan *tool.Failure, 1)
 	go func() {
 		_, err := s.Call(ctx, skill, tool.CallRequest{Tool: "mirror", Arguments: big})
 		begun <- asFailure(t, err)
 	}()
-	f := failTool(t, s, skill, "mirror", 300*time.Millisecond)
+	f := failTool(t, s, skill, "mirror", 5*time.Second)
 	first := <-begun
 	effects := map[tool.Effect]int{f.Effect: 1}
 	effects[first.Effect]++

@@ -22,15 +22,17 @@ async function search() {
 	due = undefined;
 	stale = true;
 	if (busy) return;
+	let text;
 	for (busy = true; stale && dialog.open;) {
 		stale = false;
-		const query = new URLSearchParams({ q: field().value, call: find("#call[data-call]")?.dataset.call ?? "" });
+		text = field().value;
+		const query = new URLSearchParams({ q: text, call: find("#call[data-call]")?.dataset.call ?? "" });
 		await htmx.ajax("GET", `/search?${query}`, { source: "#palette", target: "#hits", swap: "innerHTML" }).catch(() => {});
 	}
 	busy = false;
-	if (!dialog.open) return;
-	dialog.dataset.q = field().value; // the text of these results
-	if (field().value) announce(say("Found", { n: hits().length }));
+	if (!dialog.open || due) return; // another search follows
+	dialog.dataset.q = text; // the text of these results
+	if (text) announce(say("Found", { n: hits().length }));
 }
 
 // step moves the focus between the field and the results.

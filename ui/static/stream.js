@@ -13,7 +13,10 @@ function stream(tell) {
 			expectMore();
 			tell({ kind: "pulse", pulse: JSON.parse(event.data) });
 		});
-		source.addEventListener("end", () => tell({ kind: "end" }));
+		source.addEventListener("end", () => {
+			source.close(); // or it connects again without a session
+			tell({ kind: "end" });
+		});
 		source.addEventListener("error", () => {
 			tell({ kind: "stale" });
 			if (source.readyState === EventSource.CLOSED) setTimeout(open, 3000);
