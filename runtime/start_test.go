@@ -36,7 +36,7 @@ func TestInterruptedStartStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(t.Context()) //nolint:errcheck // it only held the lock
+	defer tx.Rollback(t.Context())
 	for _, statement := range []string{"SET LOCAL idle_in_transaction_session_timeout = 0", "LOCK TABLE instances IN ACCESS EXCLUSIVE MODE"} {
 		if _, err := tx.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)

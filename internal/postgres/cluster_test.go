@@ -160,7 +160,7 @@ func TestServerStoppedByOperator(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
 	programs := dataDir(t)
-	if err := os.MkdirAll(programs, 0o755); err != nil { //nolint:gosec // G301: PostgreSQL's account passes through
+	if err := os.MkdirAll(programs, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"postgres", "initdb"} {
@@ -170,7 +170,7 @@ func TestServerStoppedByOperator(t *testing.T) {
 	}
 	// The server has stopped by the time that pg_ctl looks for it.
 	program := fmt.Sprintf("#!/bin/sh\n[ $1 = stop ] && %[1]q \"$@\"\nexec %[1]q \"$@\"\n", filepath.Join(binDir(t), "pg_ctl"))
-	if err := os.WriteFile(filepath.Join(programs, "pg_ctl"), []byte(program), 0o755); err != nil { //nolint:gosec // G306: a program
+	if err := os.WriteFile(filepath.Join(programs, "pg_ctl"), []byte(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	db, err := postgres.Open(t.Context(), postgres.Config{DataDir: dir, BinDirs: []string{programs}, Settings: fastSettings()})
