@@ -98,14 +98,17 @@ func TestDecideInTheBrowser(t *testing.T) {
 }
 
 // A key that is pressed before the list shows a new call opens it as soon as it does.
+// listRenewed is true once the list of the queue was fetched after the page.
+const listRenewed = `performance.getEntriesByType("resource").some((entry) => entry.name === location.origin + "/") &&
+	!document.querySelector("#queue.htmx-request")`
+
 func TestKeysWaitForTheList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.signInWith(browsertest.Options{})
 	p.Wait("empty")
 	p.WaitFor("live updates", `document.documentElement.hasAttribute("data-live")`)
-	p.WaitFor("the first renewal", `performance.getEntriesByType("resource").some((entry) => entry.name === location.origin + "/") &&
-		!document.querySelector("#queue.htmx-request")`)
+	p.WaitFor("the first renewal", listRenewed)
 	browsertest.Eval[bool](p, `(() => {
 		const real = window.fetch;
 		window.held = [];
@@ -137,8 +140,7 @@ func TestClickEndsTheWaitForTheList(t *testing.T) {
 	p.Press("j")
 	p.WaitText("arguments", "first")
 	p.WaitFor("keys to work", armed)
-	p.WaitFor("the first renewal", `performance.getEntriesByType("resource").some((entry) => entry.name === location.origin + "/") &&
-		!document.querySelector("#queue.htmx-request")`)
+	p.WaitFor("the first renewal", listRenewed)
 	browsertest.Eval[bool](p, `(() => {
 		const real = window.fetch;
 		window.held = [];
