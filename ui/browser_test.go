@@ -97,11 +97,11 @@ func TestDecideInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// A key that is pressed before the list shows a new call opens it as soon as it does.
 // listRenewed is true once the list of the queue was fetched after the page.
 const listRenewed = `performance.getEntriesByType("resource").some((entry) => entry.name === location.origin + "/") &&
 	!document.querySelector("#queue.htmx-request")`
 
+// A key that is pressed before the list shows a new call opens it as soon as it does.
 func TestKeysWaitForTheList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
