@@ -379,7 +379,7 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 	rt.mountHealth(mux)
 }
 
-// Start starts jobs, heartbeat and notifications. If it fails, it stops what it has started.
+// Start starts jobs, heartbeat and notifications. After an error, nothing goes on running.
 func (rt *Runtime) Start(ctx context.Context) error {
 	if err := errors.Join(rt.Control.Start(ctx), rt.Identity.StartSeparation(ctx)); err != nil {
 		return err
@@ -422,7 +422,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	return nil
 }
 
-// failedStartTimeout bounds the end of what ran before a start failed.
+// failedStartTimeout bounds the stop after a failed start.
 const failedStartTimeout = 10 * time.Second
 
 // startAttempts bounds the attempts to start River, which gives up by itself if the database does not answer within 10 s.

@@ -35,6 +35,12 @@ func (w *world) signInWith(o browsertest.Options) *browsertest.Page {
 	return p
 }
 
+// setQueue sets whether the next call opens after a decision of ana, and whether she may undo an approval.
+func (w *world) setQueue(advance, undo bool) {
+	w.t.Helper()
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, $2, $3)`, w.personCalled("ana"), advance, undo)
+}
+
 // delayDeadlines keeps all pending calls pending while a slow machine looks at them.
 func (w *world) delayDeadlines() {
 	w.t.Helper()

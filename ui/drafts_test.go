@@ -19,7 +19,7 @@ func TestDraftsAreForgotten(t *testing.T) {
 	approved := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	waiting := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	p := w.signInWith(browsertest.Options{})
-	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, false, false)`, w.personCalled("ana"))
+	w.setQueue(false, false)
 	p.Go(w.server.URL + callPath(approved))
 	p.WaitFor("keys work", armed)
 	p.Type("reason", "why not")

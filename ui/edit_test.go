@@ -381,7 +381,7 @@ func TestEditInTheBrowser(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)
 	p := w.signInWith(browsertest.Options{})
-	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, false, false)`, w.personCalled("ana"))
+	w.setQueue(false, false)
 	p.Go(w.server.URL + callPath(id))
 	p.WaitFor("keys work", armed)
 	p.Press("e")

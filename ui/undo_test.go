@@ -32,7 +32,7 @@ func stopClock(p *browsertest.Page) {
 func (w *world) approveFirst(id uuid.UUID) *browsertest.Page {
 	w.t.Helper()
 	p := w.signInWith(browsertest.Options{})
-	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	w.setQueue(true, true)
 	ready(p)
 	p.Press("j")
 	p.WaitText("arguments", "first")
@@ -68,7 +68,7 @@ func TestUndoAfterTheRowLeft(t *testing.T) {
 	first := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]string{"filename": "first", "text": long}))
 	w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]string{"filename": "second", "text": long}))
 	p := w.signInWith(browsertest.Options{Width: 1280, Height: 500})
-	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	w.setQueue(true, true)
 	ready(p)
 	p.Press("j")
 	p.WaitText("arguments", "first")
